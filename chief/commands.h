@@ -7,8 +7,8 @@
 // Order: a command is named (term, number) and obeyed once, in the order of their numbers. Its nonce names it too: a
 //   tool that heard no answer may give it another number. A number of workers is in the journal before it is answered,
 //   and before anybody joins or is told to leave for it. So no later chief has another one. A stop meanwhile does not
-//   take it back, and it is answered as soon as the journal has it. A stop is in no journal: if the chief dies before the
-//   end, the next one leads on until it is told too. Nor is a checkpoint.
+//   take it back, and it is answered as soon as the journal has it. A stop is in no journal: if the chief dies before
+//   the end, the next one leads on until it is told too. Nor is a checkpoint.
 // Errors: none; what cannot be done is answered with one sentence.
 // Tests: tests/unit/chief/commands_test.cc.
 #pragma once

@@ -40,6 +40,7 @@ void ChiefRules::Before(const Process& process, const Input& input) {
   }
   life_ = process.life;
   ticks_ = std::holds_alternative<Tick>(input);
+  if (std::holds_alternative<StopRequested>(input) && !told_to_stop_) told_to_stop_ = world_->now();
   if (ticks_) {
     for (auto& [server, leaving] : leaving_) {
       if (leaving.counted || !IsThere(process, TaskRole::kPs, server)) continue;
@@ -273,7 +274,7 @@ void ChiefRules::CheckOverdue(const Process& chief) {
   }
   was_cancelling_ = cancelling;
   prepared_ |= chief.chief->all_reported();
-  const bool has_time = cancelled_ && world_->now() < *cancelled_ + Lifecycle::kLastRound;
+  const bool has_time = told_to_stop_ && world_->now() < *told_to_stop_ + Lifecycle::kLastRound;
   if (state == JobState::kCancelled && placed_before_ && !prepared_ && has_time) {
     Add(chief, "ends before the servers of the chief before are here, which hold what no checkpoint has");
   }

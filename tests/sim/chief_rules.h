@@ -83,6 +83,7 @@ class ChiefRules final : public Rules {
   bool was_cancelling_ = false;
   bool has_all_ = false;  // it runs, and every slice is where it belongs
   std::optional<Time> cancelled_;
+  std::optional<Time> told_to_stop_;                    // by a signal
   bool placed_before_ = false;                          // by the chief before, which died
   bool prepared_ = false;                               // every slice has reported to it
   bool saves_ = false;                                  // a last round can be made

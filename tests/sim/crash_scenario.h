@@ -128,7 +128,8 @@ class CrashScenario {
   void StopTheNextChief();
   void Lie();
   void Impersonate();
-  void TellOneThatJoins(int looks);
+  void WelcomeOneThatJoins(int looks);
+  void RefuseOneThatJoinsAgain(int looks);
   void TellOfAnotherEnd();
   void SpeakForOthers();
   bool IsHeldByAnother(Life ps, SliceId slice, SliceEpoch epoch) const;

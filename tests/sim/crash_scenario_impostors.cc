@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "job/job_file.h"
+#include "ps/shard.h"
 #include "tests/sim/crash_scenario.h"
 
 namespace downpour {
 namespace {
 
-constexpr int kLooks = 1000;
-constexpr Duration kLookEvery = 1ms;
+constexpr int kLooksForJoiners = 2000;
+constexpr Duration kLookForJoinersEvery = 1ms;
 
 Incarnation IncarnationOf(const Process& member) {
   return member.ps != nullptr ? member.ps->incarnation() : member.worker->incarnation();
@@ -19,51 +20,53 @@ Incarnation IncarnationOf(const Process& member) {
 }  // namespace
 
 void CrashScenario::Impersonate() {
-  switch (prng_.Below(3)) {
+  switch (prng_.Below(4)) {
     case 0:
-      return TellOneThatJoins(kLooks);
+      return WelcomeOneThatJoins(kLooksForJoiners);
     case 1:
+      return RefuseOneThatJoinsAgain(kLooksForJoiners);
+    case 2:
       return TellOfAnotherEnd();
     default:
       return SpeakForOthers();
   }
 }
 
-// Another job's chief welcomes another process, or says that its own job has no place for a worker that had one here.
-void CrashScenario::TellOneThatJoins(int looks) {
-  if (calm_ || !running_ || !findings_.ok()) return;
-  for (const TaskRole role : {TaskRole::kWorker, TaskRole::kPs}) {
-    for (const Life life : world_.Alive(role)) {
-      const Process& process = world_.process(life);
-      if (IncarnationOf(process) != Incarnation::kNone || process.paused) continue;
-      const bool refuses = role == TaskRole::kWorker && RunOf(process) != 0;
-      if (!refuses && prng_.Chance(0.8)) continue;  // those that never joined are many
-      ++faults_["another job's chief"];
-      if (refuses) {
-        world_.Tell(life,
-                    Refused{.code = RefusalCode::kNoSuchTask,
-                            .for_good = true,
-                            .why = "another job has no such task",
-                            .run = prng_.Next(),
-                            .number = UINT64_MAX},
-                    prng_.Next());
-      } else {
-        const uint64_t run = prng_.Next();
-        world_.Tell(life,
-                    Welcome{.you = Incarnation{uint64_t{7} << 32 | 1},
-                            .term = 7,
-                            .name = process.name,
-                            .job = CanonicalJob(job_),
-                            .run = run,
-                            .nonce = prng_.Next(),
-                            .number = UINT64_MAX},
-                    run);
-      }
-      return;
-    }
+// As the answer to another process.
+void CrashScenario::WelcomeOneThatJoins(int looks) {
+  if (calm_ || !findings_.ok() || looks == 0) return;
+  std::vector<Life> members = world_.Alive(TaskRole::kPs);
+  for (const Life worker : world_.Alive(TaskRole::kWorker)) members.push_back(worker);
+  const Life life = OneOf(members);
+  if (life == Life::kNone || IncarnationOf(world_.process(life)) != Incarnation::kNone) {
+    return world_.events().After(kLookForJoinersEvery, [this, looks] { WelcomeOneThatJoins(looks - 1); });
   }
-  if (looks == 0) return;
-  world_.events().After(kLookEvery, [this, looks] { TellOneThatJoins(looks - 1); });
+  ++faults_["another job's chief"];
+  const uint64_t run = prng_.Next();
+  world_.Tell(life,
+              Welcome{.you = Incarnation{uint64_t{7} << 32 | 1},
+                      .term = 7,
+                      .name = world_.process(life).name,
+                      .job = CanonicalJob(job_),
+                      .run = run,
+                      .nonce = prng_.Next(),
+                      .number = UINT64_MAX},
+              run);
+}
+
+// Its own job had a place for it, and may have one still.
+void CrashScenario::RefuseOneThatJoinsAgain(int looks) {
+  if (calm_ || !findings_.ok() || looks == 0) return;
+  for (const Life life : world_.Alive(TaskRole::kWorker)) {
+    const Process& process = world_.process(life);
+    if (RunOf(process) == 0 || IncarnationOf(process) != Incarnation::kNone) continue;
+    ++faults_["another job's refusal"];
+    Refused refused{.code = RefusalCode::kNoSuchTask, .for_good = true, .why = "another job has no such task"};
+    refused.run = prng_.Next();
+    refused.number = UINT64_MAX;
+    return world_.Tell(life, refused, refused.run);
+  }
+  world_.events().After(kLookForJoinersEvery, [this, looks] { RefuseOneThatJoinsAgain(looks - 1); });
 }
 
 void CrashScenario::TellOfAnotherEnd() {

@@ -39,6 +39,7 @@ TEST(CrashScenario, SeedsDealEveryKindOfFault) {
                            "another copy of the data",
                            "another job's chief",
                            "another job's end",
+                           "another job's refusal",
                            "another job text",
                            "chief killed",
                            "chief paused",

@@ -42,6 +42,7 @@ void EndRules::Before(const Process& process, const Input& input) {
     EndRules next(world_, oracle_);
     next.evaluated_ = std::move(evaluated_);
     next.success_ = std::move(success_);
+    next.ever_diverged_ = ever_diverged_;
     next.finds_success_ = next.FindsSuccess(process);
     *this = std::move(next);
   }
@@ -67,7 +68,10 @@ void EndRules::OnReceived(const Process& chief, const Received& received) {
   }
   const auto* done = std::get_if<EvalDone>(&received.message);
   if (done == nullptr || done->round != evaluation_) return;
-  if (!std::isfinite(done->loss_sum)) diverged_.insert(done->versions_digest);
+  if (!std::isfinite(done->loss_sum)) {
+    diverged_.insert(done->versions_digest);
+    ever_diverged_ = true;
+  }
   parts_ever_[done->versions_digest].insert({done->first_batch, done->batches});
   if (AllCommitted(chief)) parts_[done->versions_digest].insert({done->first_batch, done->batches});
   if (!CoverAll(parts_ever_[done->versions_digest])) return;
@@ -120,11 +124,11 @@ void EndRules::CheckEnd(const Process& chief, const JobEnd& end) {
   CheckEvaluated(chief);
 }
 
-// The first evaluation is the best so far; each after it may be no better.
+// The first evaluation is the best so far, unless its loss is not finite; each after it may be no better.
 void EndRules::CheckStopsEarly(const Process& chief) {
   if (chief.chief->goal() >= oracle_->plan().total_leases()) return;
   const auto& spec = chief.job.training.stop_early;
-  const uint64_t needed = spec ? static_cast<uint64_t>(spec->patience) + 1 : UINT64_MAX;
+  const uint64_t needed = spec ? static_cast<uint64_t>(spec->patience) + !ever_diverged_ : UINT64_MAX;
   if (evaluated_.size() >= needed) return;
   Add(chief, absl::StrCat("stops early after ", evaluated_.size(), " evaluations"));
 }

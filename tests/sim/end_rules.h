@@ -43,6 +43,7 @@ class EndRules final : public Rules {
   // Of all chiefs.
   std::set<std::pair<Life, uint64_t>> evaluated_;            // rounds that were complete
   std::optional<std::pair<uint32_t, std::string>> success_;  // of the last one that led: its term and its job's text
+  bool ever_diverged_ = false;                               // some evaluation
 
   // Of one life of a chief.
   Life life_{};

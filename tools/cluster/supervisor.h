@@ -7,8 +7,8 @@
 //
 // Order: a child gets a process group of its own, so that Ctrl-C reaches this process alone, and SIGKILL from the
 //   kernel when this process dies. No signal is blocked in it, whatever its caller had blocked.
-// Threads: one; SIGCHLD and SIGTERM, and SIGINT and SIGHUP unless they are ignored, are blocked in it while a Supervisor
-//   lives, and read by Collect. Create it before any other thread starts.
+// Threads: one; SIGCHLD and SIGTERM, and SIGINT and SIGHUP unless they are ignored, are blocked in it while a
+//   Supervisor lives, and read by Collect. Create it before any other thread starts.
 // Tests: tests/unit/tools/cluster/supervisor_test.cc.
 #pragma once
 

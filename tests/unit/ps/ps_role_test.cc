@@ -227,7 +227,8 @@ class RejoiningTest : public ServingTest {
 
   void Rejoin(const JobSpec& job) {
     Effects effects;
-    role_->Step(Time(), Received{kChief, Refused{.code = RefusalCode::kUnknown, .member = kMe, .run = kRun}, kRun},
+    role_->Step(Time(),
+                Received{kChief, Refused{.code = RefusalCode::kUnknown, .why = {}, .member = kMe, .run = kRun}, kRun},
                 effects);
     role_->Step(Time(), Received{kChief, Welcome{kSuccessor, 2, "ps-0", CanonicalJob(job), kRun, 0, 1}, kRun}, effects);
     const Assign assign{kSuccessor, kTinyExamples, {{kKernel, kNext, SliceSource::kHeld}}};
