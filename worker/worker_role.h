@@ -29,7 +29,7 @@ class WorkerRole final : public Role {
 
   // For invariants and tests.
   uint64_t run() const;                  // 0 before it is welcome anywhere
-  Incarnation incarnation() const;       // kNone until welcomed, and while joining again
+  Incarnation incarnation() const;       // kNone until welcomed; the last one while it joins again
   std::vector<LeaseId> holding() const;  // in the order in which they are worked on
   const TaskStats& stats() const;
 

@@ -59,7 +59,7 @@ void CrashScenario::RefuseOneThatJoinsAgain(int looks) {
   if (calm_ || !findings_.ok() || looks == 0) return;
   for (const Life life : world_.Alive(TaskRole::kWorker)) {
     const Process& process = world_.process(life);
-    if (RunOf(process) == 0 || IncarnationOf(process) != Incarnation::kNone) continue;
+    if (!process.joins_again || process.paused) continue;
     ++faults_["another job's refusal"];
     Refused refused{.code = RefusalCode::kNoSuchTask, .for_good = true, .why = "another job has no such task"};
     refused.run = prng_.Next();

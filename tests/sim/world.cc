@@ -193,6 +193,8 @@ void World::ScheduleTick(Life life) {
 void World::Give(Life life, Input input) {
   Process& process = *processes_[static_cast<size_t>(life)];
   if (!process.alive || !findings_->ok()) return;
+  const auto* received = std::get_if<Received>(&input);
+  if (received != nullptr && std::holds_alternative<Welcome>(received->message)) process.joins_again = false;
   if (process.paused) {
     process.held.push_back(std::move(input));
   } else {
@@ -249,7 +251,10 @@ bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
 void World::Carry(Process& process, Effect& effect) {
   checker_->OnEffect(process, effect);
   if (auto* send = std::get_if<Send>(&effect)) {
-    if (auto* join = std::get_if<Join>(&send->message)) join->endpoint = process.endpoint;
+    if (auto* join = std::get_if<Join>(&send->message)) {
+      join->endpoint = process.endpoint;
+      process.joins_again = join->run != 0;
+    }
     network_.Send(process.life, send->to, std::move(send->message), send->run);
   } else if (auto* op = std::get_if<StorageOp>(&effect)) {
     CarryStorage(process, std::move(*op));

@@ -58,6 +58,7 @@ struct Process {
   Duration away{};                 // in pauses so long that it must notice them
   std::deque<Input> held;          // what arrived during the pause
   std::optional<int> crash_after;  // effects that are still carried out
+  bool joins_again = false;        // it was a member, and nobody has welcomed it since it said its last Join
 };
 
 // In which it is; 0: in none yet.
