@@ -48,6 +48,7 @@ void BestCheckpoint::TakeEvaluation() {
     Candidate& last = candidates_.back();
     if (!evaluation.active() && result && result->round == last.evaluation) {
       last.value = ValueOf(chief_.spec.best, *result);
+      last.evaluated = {result->oldest_version, result->newest_version};
     } else if (evaluation.active() && evaluation.frozen() && last.frozen) {
       last.evaluation = evaluation.round();  // begun again: values stand still meanwhile
     } else if (evaluation.round() != last.evaluation || !evaluation.active()) {
@@ -73,7 +74,9 @@ void BestCheckpoint::TakeRound() {
   seen_ = durable->round;
   const auto owner =
       std::find_if(candidates_.rbegin(), candidates_.rend(), [&](const Candidate& c) { return c.after < seen_; });
-  if (owner != candidates_.rend() && !owner->round) owner->round = seen_;
+  if (owner == candidates_.rend() || owner->round) return;
+  owner->round = seen_;
+  owner->kept = durable->versions;
 }
 
 bool BestCheckpoint::IsBetter(double value) const {
@@ -95,10 +98,12 @@ void BestCheckpoint::Choose() {
     const bool is_over = candidate.value && (candidate.round || !IsBetter(*candidate.value));
     if (is_over && candidate.round && IsBetter(*candidate.value)) {
       const std::string& metric = chief_.spec.best;
-      chief_.journal.record().best = {*candidate.round, metric, *candidate.value, candidate.epoch};
-      chief_.context.out.Info(absl::StrFormat("checkpoint %s is the best so far: %s %.4g after %s",
-                                              ToString(*candidate.round), metric, *candidate.value,
-                                              Counted(candidate.epoch, "epoch")));
+      const BestRecord best = {*candidate.round, metric,           *candidate.value,
+                               candidate.epoch,  candidate.evaluated, candidate.kept};
+      chief_.journal.record().best = best;
+      chief_.context.out.Info(absl::StrFormat("checkpoint %s is the best so far: %s %.4g after %s%s",
+                                              ToString(best.round), metric, best.value, Counted(best.epoch, "epoch"),
+                                              DescribeVersions(best.evaluated, best.kept)));
     }
     const bool stays = i + 1 == candidates_.size();  // so that its evaluation is not taken for another one
     if (!stays && (is_over || (!candidate.round && !MayGetRound(i)))) {

@@ -7,6 +7,8 @@
 // the next one does, the first that becomes durable. A round begins with each evaluation, unless checkpoint.every is 0.
 // Of the evaluation at the end, whose values stand still, it is the last round, which holds just these values.
 //
+// So the value is not quite the checkpoint's. The versions of both stand beside it, and tell how far they are apart.
+//
 // The best checkpoint is that of the best evaluation, by checkpoint.best, among those that have one. Of equals it is
 // the first. One whose value is not finite is never the best.
 //
@@ -32,6 +34,9 @@ struct BestRecord {
   std::string metric;  // by which it is the best
   double value = 0;    // of that; finite
   uint64_t epoch = 0;  // epochs committed when the evaluation began
+  // Of the slices that were evaluated, and of those in the checkpoint; empty in a journal of before.
+  VersionSpan evaluated = {};
+  VersionSpan kept = {};
   bool operator==(const BestRecord&) const = default;
 };
 
@@ -71,6 +76,8 @@ class BestCheckpoint {
     Round after;                  // rounds with later names are its own, up to the next candidate's
     std::optional<double> value;  // since the evaluation is over
     std::optional<Round> round;   // durable
+    VersionSpan evaluated = {};   // with the value
+    VersionSpan kept = {};        // with the round
   };
   // Of what the journal names only that counts which is there, and by the same metric.
   void Begin();

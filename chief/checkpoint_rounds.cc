@@ -164,6 +164,7 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   file->progressed = context_.now;
   file->next_ask = context_.now + file->backoff;
   file->skipped = SumWithoutOverflow(file->skipped, record.skipped);
+  file->versions.Include({record.version, record.version});
   file->arrived.push_back({{.slice = record.slice,
                             .offset = 0,
                             .bytes = RecordBytes(record.blocks),
@@ -218,6 +219,7 @@ absl::Status CheckpointRounds::TakePart(ShardFile& file, const ShardWritten& par
   }
   file.bytes = part.bytes;
   file.skipped = part.skipped;
+  file.versions = {part.oldest_version, part.newest_version};
   for (const ShardWritten::Item& item : part.slices) {
     if (absl::Status status = CheckSlice(file, item.slice, item.epoch); !status.ok()) return status;
     if (item.bytes == 0) {
@@ -314,6 +316,7 @@ void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
   last_error_.clear();
   last_error_cause_.reset();
   Resume(manifest);
+  for (const ShardFile& file : files_) durable_->versions.Include(file.versions);
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kDurable;
   trace.count = uint64_t{round_.term} << 32 | round_.n;

@@ -91,6 +91,7 @@ class CheckpointRounds {
     int64_t unix_ms = 0;
     uint64_t bytes = 0;
     IntervalSet committed;
+    VersionSpan versions = {};  // of what it holds; of one that was read from disk it is not known
   };
   const std::optional<Durable>& durable() const { return durable_; }
   // That one, for people; empty: there is none.
@@ -128,6 +129,7 @@ class CheckpointRounds {
     std::vector<SliceId> slices;
     uint64_t bytes = 0;
     uint64_t skipped = 0;  // by the slices whose records are here
+    VersionSpan versions;  // of them
     std::map<SliceId, Manifest::Record> records;
     size_t asked = 0;  // of slices, in order; via chief, as are the next three
     std::set<SliceId> awaited;

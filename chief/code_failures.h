@@ -1,27 +1,34 @@
-// CodeFailures: how often the job's own code raised in a lease, or in evaluations, whichever workers computed them, and
-// when that ends the job.
+// CodeFailures: how often the job's own code raised in a lease, in evaluations or at a task; when that ends the job.
 //
 //   failures.Note(lease, "worker-2", leave.why, /*alone=*/false);  // of a lease that it held, beside other workers
 //   failures.Committed(lease);
 //   failures.NoteInEvaluation("worker-2", leave.why, /*alone=*/false);
 //   failures.Evaluated();
+//   failures.NoteAt(now, "worker-2", leave.why, workers);          // each of them, and what has no lease
 //   if (!failures.failure().ok()) ...the job has failed...
 //
 // Order: a lease's count outlives its workers, and commits of other leases: code that raises at one example alone would
 //   restart workers for as long as the others last. Only a commit of the lease itself ends it. A chief begins at 0.
 //   One task that fails alone, beside others, says more of its host than of the code. All evaluations have one count,
 //   since the next one fails likewise; one that is in ends it.
-// Cost: one entry for each lease that failed and is not committed.
+//   What is tied to no example, such as a leak or a limit that each process reaches after some steps, raises in another
+//   lease each time. Of that the rate tells: kMost within kWithin, at more than half of the workers.
+// Cost: one entry for each lease that failed and is not committed; kMost times for each task.
 // Tests: tests/unit/chief/code_failures_test.cc.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/world_time.h"
 #include "schema/ids.h"
 
 namespace downpour {
@@ -30,6 +37,8 @@ class CodeFailures {
  public:
   // What is raised by chance, such as a disk or a server that code reads from, is seldom raised as often in a row.
   static constexpr int kMost = 6;
+  // A life of ten minutes is worth its start, however it ends.
+  static constexpr Duration kWithin = std::chrono::hours(1);
 
   void Note(LeaseId lease, const std::string& task, const std::string& why, bool alone) {
     Count(failed_[lease], absl::StrCat("in lease ", ToNumber(lease)), task, why, alone);
@@ -37,14 +46,24 @@ class CodeFailures {
   void NoteInEvaluation(const std::string& task, const std::string& why, bool alone) {
     Count(in_evaluation_, "in evaluations", task, why, alone);
   }
-  // It ended in good order, so it does that again wherever it is started.
+  void NoteAt(Time now, const std::string& task, const std::string& why, int64_t workers) {
+    std::deque<Time>& times = at_[task];
+    times.push_back(now);
+    if (times.size() > kMost) times.pop_front();
+    const auto tasks = std::count_if(at_.begin(), at_.end(), [now](const auto& of) {
+      return of.second.size() == kMost && now - of.second.front() <= kWithin;
+    });
+    if (2 * tasks <= workers) return;
+    Fail(absl::StrCat(kMost, " times within an hour at ", tasks, " of ", workers, " workers"), task, why);
+  }
+  // It ended in good order, or broke a rule of its loop, so it does that again wherever it is started.
   void NoteEnd(const std::string& task, const std::string& why) {
     if (failure_.ok()) failure_ = absl::AbortedError(absl::StrCat("the job's own code ended at ", task, ": ", why));
   }
   void Committed(LeaseId lease) { failed_.erase(lease); }
   void Evaluated() { in_evaluation_ = {}; }
 
-  // ABORTED once some lease, or evaluations, failed kMost times, on two tasks or on the only one; or once it ended.
+  // ABORTED once one of these counts was reached, or once the code ended.
   const absl::Status& failure() const { return failure_; }
 
  private:
@@ -56,13 +75,18 @@ class CodeFailures {
              bool alone) {
     failures.tasks.insert(task);
     const int count = ++failures.count;
-    if (count < kMost || (failures.tasks.size() < 2 && !alone) || !failure_.ok()) return;
+    if (count < kMost || (failures.tasks.size() < 2 && !alone)) return;
+    Fail(absl::StrCat(count, " times ", where), task, why);
+  }
+  void Fail(const std::string& how_often, const std::string& task, const std::string& why) {
+    if (!failure_.ok()) return;
     failure_ = absl::AbortedError(
-        absl::StrCat("the job's own code failed ", count, " times ", where, ", the last time at ", task, ": ", why));
+        absl::StrCat("the job's own code failed ", how_often, ", the last time at ", task, ": ", why));
   }
 
   std::map<LeaseId, Failures> failed_;
   Failures in_evaluation_;
+  std::map<std::string, std::deque<Time>> at_;  // the newest kMost failures of each task
   absl::Status failure_;
 };
 

@@ -90,14 +90,25 @@ EarlyStop EarlyStopOf(const Json& json) {
 }
 
 Json OfBest(const BestRecord& best) {
-  return {{"round", ToString(best.round)}, {"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}};
+  Json json = {{"round", ToString(best.round)}, {"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}};
+  if (!best.evaluated.empty()) json["evaluated"] = {best.evaluated.oldest, best.evaluated.newest};
+  if (!best.kept.empty()) json["kept"] = {best.kept.oldest, best.kept.newest};
+  return json;
+}
+
+VersionSpan VersionsOf(const Json& json, const char* key) {
+  const Json pair = Part(json, key, Json::value_t::array);
+  const bool is_pair = pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
+  return is_pair ? VersionSpan{pair[0].get<uint64_t>(), pair[1].get<uint64_t>()} : VersionSpan();
 }
 
 BestRecord BestOf(const Json& json) {
   const BestRecord best = {.round = RoundOf(json, "round"),
                            .metric = Get<std::string>(json, "metric"),
                            .value = Get<double>(json, "value"),
-                           .epoch = Get<uint64_t>(json, "epoch")};
+                           .epoch = Get<uint64_t>(json, "epoch"),
+                           .evaluated = VersionsOf(json, "evaluated"),
+                           .kept = VersionsOf(json, "kept")};
   return best.round == Round() || best.metric.empty() ? BestRecord() : best;
 }
 

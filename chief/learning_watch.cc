@@ -45,6 +45,7 @@ LearningWatch LearningWatch::OfJob(const JobSpec& job, uint64_t train_examples) 
 
 void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
   if (examples == 0) return;
+  infinite_ |= std::isinf(loss_sum);
   sum_ += loss_sum;
   examples_ += examples;
   if (examples_ < reading_examples_) return;
@@ -61,6 +62,7 @@ void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
 }
 
 void LearningWatch::ReportEvaluation(double loss, double accuracy, double share) {
+  infinite_ |= std::isinf(loss);
   const bool guesses = chance_ > 0 && share >= kShare && loss >= kEvaluatedChance * chance_ &&
                        accuracy * static_cast<double>(classes_) <= kGuessedRight;
   evaluated_ = !std::isfinite(loss) ? Trouble::kNotFinite : guesses ? Trouble::kAtChance : Trouble::kNone;
@@ -110,11 +112,18 @@ std::string WhatIsWrong(const LearningWatch& learning) {
 }  // namespace
 
 std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int64_t workers,
-                          const Staleness& staleness) {
+                          const TaskStats& servers) {
   const std::string what = WhatIsWrong(learning);
   if (what.empty()) return "";
+  // Layers have no loss of their own code, whose gradients could be finite without it.
+  const bool is_loss_alone = learning.trouble() == LearningWatch::Trouble::kNotFinite && learning.only_nan() &&
+                             job.model.loss == Loss::kOwn && servers.pushes_skipped == 0;
+  if (is_loss_alone) {
+    return "the loss that the code reports is no number, though all gradients were finite so far: no push was skipped;"
+           " the likely cause: what the code returns as its loss, and not training";
+  }
   const TrainingSpec& training = job.training;
-  const double mean = MeanStaleness(staleness);
+  const double mean = MeanStaleness(servers.staleness);
   const bool stale = mean >= kStale;
   std::vector<std::string> remedies;
   if (stale && training.staleness_method == StalenessMethod::kNone) {

@@ -43,6 +43,8 @@ class LearningWatch {
   void ReportEvaluation(double loss, double accuracy, double share);
 
   Trouble trouble() const;
+  // Of losses that are not finite: all were no number at all. A model that diverges has infinite ones before.
+  bool only_nan() const { return !infinite_; }
   uint64_t classes() const { return classes_; }
   double chance() const { return chance_; }  // the loss of a guess; 0: not known
   double newest() const { return readings_.empty() ? 0 : readings_.back(); }
@@ -61,11 +63,11 @@ class LearningWatch {
   std::deque<double> readings_;         // the newest kJudged
   std::optional<double> first_, best_;  // of all readings, and of those before the newest kJudged
   Trouble evaluated_ = Trouble::kNone;  // by the last evaluation
+  bool infinite_ = false;               // some loss was
 };
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.
-// `staleness`: of all ps, which may be the cause.
-std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int64_t workers,
-                          const Staleness& staleness);
+// `servers`: of all ps. Stale pushes may be the cause. If none was skipped, all gradients were finite so far.
+std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int64_t workers, const TaskStats& servers);
 
 }  // namespace downpour

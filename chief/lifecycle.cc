@@ -60,12 +60,19 @@ void Lifecycle::Train() {
   const bool evaluated = chief_.training.IsEvaluated();
   if (evaluated && chief_.training.Diverged()) {
     chief_.life.diverged = true;
-    return chief_.shutdown.Fail(absl::AbortedError(
-        "the loss of the last evaluation is not finite: the model diverged; try a lower"
-        " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease"));
+    return chief_.shutdown.Fail(absl::AbortedError(WhyDiverged()));
   }
   // A12: workers are let go only now, since a lost slice would need them until then.
   if (evaluated && chief_.checkpoints.AllDurable()) chief_.shutdown.Succeed();
+}
+
+std::string Lifecycle::WhyDiverged() const {
+  if (chief_.job.model.loss == Loss::kOwn && chief_.training.PushesSkipped() == 0) {
+    return "the loss of the last evaluation is not finite, though all gradients were: the model diverged, or the code"
+           " returns a loss of eval that is none; look at that, and else try a lower training.optimizer.learningRate";
+  }
+  return "the loss of the last evaluation is not finite: the model diverged; try a lower"
+         " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease";
 }
 
 // ---- Failure and cancellation ---------------------------------------------------------------------------------------

@@ -143,8 +143,7 @@ EvaluationReport OfEvaluation(const ChiefView& chief) {
 }
 
 std::string Divergence(const ChiefView& chief) {
-  return WhyItDiverges(chief.learning, chief.job, chief.members.worker_count(),
-                       chief.members.Totals(TaskRole::kPs).staleness);
+  return WhyItDiverges(chief.learning, chief.job, chief.members.worker_count(), chief.members.Totals(TaskRole::kPs));
 }
 
 double AgeSeconds(const ChiefView& chief, int64_t unix_ms) {
@@ -154,11 +153,16 @@ double AgeSeconds(const ChiefView& chief, int64_t unix_ms) {
 BestReport OfBest(const ChiefView& chief) {
   const BestRecord& best = chief.journal.record().best;
   if (best == BestRecord()) return {};
+  const auto versions = [](const VersionSpan& of) {
+    return of.empty() ? VersionReport() : VersionReport{.oldest = of.oldest, .newest = of.newest};
+  };
   return {.round = ToString(best.round),
           .path = CheckpointDir(best.round),
           .metric = best.metric,
           .value = best.value,
-          .epoch = best.epoch};
+          .epoch = best.epoch,
+          .evaluated = versions(best.evaluated),
+          .kept = versions(best.kept)};
 }
 
 CheckpointReport OfCheckpoint(const ChiefView& chief) {

@@ -83,14 +83,20 @@ uint64_t Work::Release(Incarnation worker) {
 }
 
 // Of a lease that it holds: one that held it before is late, and what is committed needs no more. Or in an evaluation.
+// Or before it could say what data it has.
 void Work::NoteCodeFailure(const Task& worker, const Leave& leave, const std::string& why) {
   const std::vector<LeaseId> held = chief_.ledger.HeldBy(worker.incarnation);
-  const bool alone = chief_.members.worker_count() == 1;
+  const int64_t workers = chief_.members.worker_count();
+  const bool alone = workers == 1;
   const bool in_step = std::find(held.begin(), held.end(), leave.lease) != held.end();
-  if (!in_step && !chief_.evaluation.IsAt(worker.incarnation)) return;
+  if (!in_step && !chief_.evaluation.IsAt(worker.incarnation) && worker.data_good) return;
   if (leave.code_ended) return code_failures_.NoteEnd(worker.name, why);
-  if (in_step) return code_failures_.Note(leave.lease, worker.name, why, alone);
-  code_failures_.NoteInEvaluation(worker.name, why, alone);
+  if (in_step) {
+    code_failures_.Note(leave.lease, worker.name, why, alone);
+  } else if (worker.data_good) {
+    code_failures_.NoteInEvaluation(worker.name, why, alone);
+  }
+  code_failures_.NoteAt(chief_.context.now, worker.name, why, workers);
 }
 
 void Work::Commit(LeaseId lease) {
@@ -132,7 +138,7 @@ void Work::WarnOfTrouble() {
   if (trouble == std::exchange(warned_of_, trouble) || trouble == LearningWatch::Trouble::kNone) return;
   chief_.context.out.Warn("training diverges: " + WhyItDiverges(chief_.learning, chief_.job,
                                                                 chief_.members.worker_count(),
-                                                                chief_.members.Totals(TaskRole::kPs).staleness));
+                                                                chief_.members.Totals(TaskRole::kPs)));
 }
 
 // The last evaluation is in. Ends the job with the epochs that have begun, if its file says so.

@@ -29,7 +29,8 @@ std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Roun
                      .epoch = item.epoch,
                      .finished = slice->counters.finished(),
                      .blocks = EncodeRecord(StateOf(item.slice, *slice)),
-                     .skipped = slice->skipped};
+                     .skipped = slice->skipped,
+                     .version = slice->version};
 }
 
 }  // namespace
@@ -116,6 +117,9 @@ void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effe
                              .crc32c = RecordChecksum(record->blocks)});
   written_.bytes += bytes;
   written_.skipped += record->skipped;
+  const bool is_first = written_.slices.size() == 1;
+  written_.oldest_version = is_first ? record->version : std::min(written_.oldest_version, record->version);
+  written_.newest_version = std::max(written_.newest_version, record->version);
   stage_ = Stage::kAppend;
   Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(record->blocks), effects);
 }
@@ -136,7 +140,9 @@ void ShardWriter::Report(const std::vector<SnapshotRequest::Item>& asked, Effect
                       .error = written_.error,
                       .bytes = written_.bytes,
                       .slices = {},
-                      .skipped = written_.skipped};
+                      .skipped = written_.skipped,
+                      .oldest_version = written_.oldest_version,
+                      .newest_version = written_.newest_version};
   if (written_.error.empty()) {
     std::copy_if(written_.slices.begin(), written_.slices.end(), std::back_inserter(report.slices),
                  [&wanted](const ShardWritten::Item& item) { return wanted.contains(item.slice); });

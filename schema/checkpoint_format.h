@@ -100,5 +100,7 @@ std::string ShardPath(Round round, const std::string& file);  // checkpoints/3-1
 
 // checkpoints/3-17 with 5 leases
 std::string DescribeCheckpoint(Round round, const IntervalSet& committed);
+// ", measured at versions 7 to 9, kept at 11 to 12", to complete a value; empty where both are the same, or not known.
+std::string DescribeVersions(const VersionSpan& evaluated, const VersionSpan& kept);
 
 }  // namespace downpour

@@ -231,4 +231,10 @@ std::string DescribeCheckpoint(Round round, const IntervalSet& committed) {
   return absl::StrCat(CheckpointDir(round), " with ", Counted(committed.Count(), "lease"));
 }
 
+std::string DescribeVersions(const VersionSpan& evaluated, const VersionSpan& kept) {
+  if (evaluated == kept || evaluated.empty() || kept.empty()) return "";
+  return absl::StrCat(", measured at versions ", evaluated.oldest, " to ", evaluated.newest, ", kept at ", kept.oldest,
+                      " to ", kept.newest);
+}
+
 }  // namespace downpour

@@ -106,7 +106,8 @@ SnapshotRequest Read(const wire::SnapshotRequest& t, Reader& in) {
 flatbuffers::Offset<wire::SliceRecord> Write(const SliceRecord& m, Writer& out) {
   const auto finished = out.Structs(m.finished.Intervals(), [](const auto& i) { return ToWire(i); });
   return wire::CreateSliceRecord(out.fbb, ToNumber(m.from), Address(ToWire(m.round)), ToNumber(m.slice),
-                                 Address(ToWire(m.epoch)), finished, out.Frames(m.blocks, kMaxRecordBytes), m.skipped);
+                                 Address(ToWire(m.epoch)), finished, out.Frames(m.blocks, kMaxRecordBytes), m.skipped,
+                                 m.version);
 }
 
 SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
@@ -116,7 +117,8 @@ SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
           .epoch = FromWire(t.epoch()),
           .finished = in.Intervals(in.Items(t.finished(), "finished")),
           .blocks = in.Frames(t.block_bytes(), kMaxRecordBytes),
-          .skipped = t.skipped()};
+          .skipped = t.skipped(),
+          .version = t.version()};
 }
 
 flatbuffers::Offset<wire::WriteShard> Write(const WriteShard& m, Writer& out) {
@@ -143,7 +145,7 @@ flatbuffers::Offset<wire::ShardWritten> Write(const ShardWritten& m, Writer& out
                              i.bytes, i.crc32c);
   });
   return wire::CreateShardWritten(out.fbb, ToNumber(m.from), Address(ToWire(m.round)), out.Text(m.error), m.bytes,
-                                  slices, out.Vector(finished), m.skipped);
+                                  slices, out.Vector(finished), m.skipped, m.oldest_version, m.newest_version);
 }
 
 ShardWritten Read(const wire::ShardWritten& t, Reader& in) {
@@ -162,7 +164,9 @@ ShardWritten Read(const wire::ShardWritten& t, Reader& in) {
                                         .bytes = i.bytes(),
                                         .crc32c = i.crc32c()};
                                   }),
-                 .skipped = t.skipped()};
+                 .skipped = t.skipped(),
+                 .oldest_version = t.oldest_version(),
+                 .newest_version = t.newest_version()};
   in.ExpectEmpty(finished, "finished");
   return m;
 }

@@ -42,6 +42,18 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
+// The fewest and the most updates that some slices have; as it is made, of no slice.
+struct VersionSpan {
+  uint64_t oldest = UINT64_MAX;
+  uint64_t newest = 0;
+  bool empty() const { return oldest > newest; }
+  void Include(const VersionSpan& other) {
+    if (other.oldest < oldest) oldest = other.oldest;
+    if (other.newest > newest) newest = other.newest;
+  }
+  bool operator==(const VersionSpan&) const = default;
+};
+
 // How far a slice is with a lease that it has not finished.
 struct LeaseCounter {
   LeaseId lease{};

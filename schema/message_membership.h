@@ -147,7 +147,9 @@ struct OpenBulk {  // ps -> chief, with each heartbeat, on its second connection
 struct Leave {  // "my leases are handed back, do not wait for me"
   Incarnation from = Incarnation::kNone;
   std::string why;
-  bool code_failed = false;  // the job's own code raised, in a step of `lease` or, without one, in an evaluation
+  // The job's own code raised, in a step of `lease` or, without one, in an evaluation; or its process was killed before
+  // it had made the model, as for lack of memory.
+  bool code_failed = false;
   LeaseId lease{};
   bool code_ended = false;  // likewise, but it ended in good order, and would do so wherever it runs
 };

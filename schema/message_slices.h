@@ -110,6 +110,7 @@ struct SliceRecord {
   IntervalSet finished;         // so that the chief need not parse the record
   std::vector<Payload> blocks;  // the record, checksummed, ready to be written (checkpoint_format.h)
   uint64_t skipped = 0;         // as the record has it (SliceState::skipped)
+  uint64_t version = 0;         // likewise
 };
 
 // via shared: the ps writes the file itself. Asked again, it is for the slices whose report is lacking.
@@ -135,6 +136,8 @@ struct ShardWritten {  // several messages where slices are many: each item stan
   };
   std::vector<Item> slices;
   uint64_t skipped = 0;  // sum of what the records of the whole file have, in each part
+  uint64_t oldest_version = 0;  // likewise the smallest and the largest
+  uint64_t newest_version = 0;
 };
 
 }  // namespace downpour

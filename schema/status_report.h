@@ -128,11 +128,22 @@ struct PushReport {
   }
 };
 
+// Of some slices; nothing: not known.
+struct VersionReport {
+  MaybeCount oldest, newest;
+
+  static void List(auto& fields, auto& self) {
+    fields("oldestVersion", self.oldest);
+    fields("newestVersion", self.newest);
+  }
+};
+
 // The checkpoint that is kept since its evaluation was the best; without a path: none was named yet.
 struct BestReport {
   std::string round, path, metric;
   MaybeNumber value;
   MaybeCount epoch;
+  VersionReport evaluated, kept;  // what the value is of, and what the checkpoint holds
 
   static void List(auto& fields, auto& self) {
     fields.UnlessEmpty("round", self.round);
@@ -140,6 +151,8 @@ struct BestReport {
     fields.UnlessEmpty("metric", self.metric);
     fields("value", self.value);
     fields("epoch", self.epoch);
+    fields.UnlessEmpty("evaluated", self.evaluated);
+    fields.UnlessEmpty("kept", self.kept);
   }
 };
 

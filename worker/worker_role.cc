@@ -55,7 +55,6 @@ class WorkerRole::Impl {
   bool AdoptJob();
   void PrepareDevice(std::vector<Payload> code);
   void BeginAfresh(SliceGrid grid);
-  void Drop();
 
   void FromChief(Placement& placement);
   void FromChief(Grant& grant);
@@ -189,7 +188,11 @@ std::string WorkerRole::Impl::Unacknowledged() const {
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
 void WorkerRole::Impl::OnJoined() {
-  if (exchange_) Drop();
+  if (exchange_) {
+    exchange_->Clear(*out_);
+    schedule_->Clear();
+    plan_.reset();
+  }
   if (!AdoptJob()) return;
   next_data_report_ = now_;
 }
@@ -239,12 +242,6 @@ void WorkerRole::Impl::BeginAfresh(SliceGrid grid) {
   schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, first_ticket);
 }
 
-void WorkerRole::Impl::Drop() {
-  exchange_->Clear(*out_);
-  schedule_->Clear();
-  plan_.reset();
-}
-
 void WorkerRole::Impl::On(ComputeDone& done) {
   if (!schedule_) return;
   if (done.ticket < kFirstStep && done.ticket != Ticket{preparations_}) return;  // of a job before
@@ -257,8 +254,10 @@ void WorkerRole::Impl::On(ComputeDone& done) {
     if (!at->waiting_for.empty()) preparing_ = at->waiting_for;
     return session_.Say(Severity::kInfo, at->what, *out_);
   }
-  // Its process was killed, which says nothing of the code: this one is started again, as after any death.
-  if (absl::IsCancelled(done.status)) return session_.End(kExitFailed, std::string(done.status.message()), *out_);
+  // Its process was killed: this one is started again, as after any death. The chief counts it, since memory may lack.
+  if (absl::IsCancelled(done.status)) {
+    return session_.End(kExitFailed, std::string(done.status.message()), *out_, false, MemberSession::CodeFailure{});
+  }
   const auto* prepared = std::get_if<Prepared>(&done.result);
   if (prepared != nullptr && done.status.ok() && prepared->needs_code) return code_.Begin(job_.python);
   data_.emplace();

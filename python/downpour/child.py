@@ -11,6 +11,7 @@ given can never work, with 1 if the user's code raised, and the last line says w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -21,7 +22,7 @@ import traceback
 from typing import NoReturn, Optional
 
 from downpour import environment, modes
-from downpour.errors import TrainingError
+from downpour.errors import MisuseError, TrainingError
 
 REFUSED = 78
 
@@ -44,6 +45,8 @@ def main(words: list[str]) -> NoReturn:
         raise SystemExit
     except SystemExit as ended:
         if ended.code not in (None, 0):
+            if work is not None and work.has_begun:
+                _tell(ended, work, f"SystemExit: {ended.code}")
             raise
         _report(_Ended(options.module, work), work)
     except BaseException as error:
@@ -97,7 +100,7 @@ def _run(options: argparse.Namespace) -> None:
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-class _Ended(TrainingError):
+class _Ended(MisuseError):
     """The module has ended in good order, where it was to train."""
 
     def __init__(self, module: str, work: Optional[modes.Work]) -> None:
@@ -126,20 +129,24 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     message = " ".join(message.split())
     own = modes.own_of(traceback.extract_tb(error.__traceback__))
     is_raised = not isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))
+    is_raised = is_raised or isinstance(error, MisuseError)
     place = f", at {modes.places(own)[0]}" if own and is_raised else ""
     if not isinstance(error, TrainingError):
         sys.stderr.write(lines)
     sys.stderr.write(f"downpour: {message}{place}\n")
     if work is not None:
-        try:
-            has_ended = isinstance(error, _Ended)
-            stack = work.left_at or [] if has_ended else traceback.extract_tb(error.__traceback__)
-            where = "; called from ".join(modes.places(stack))
-            error = {"message": message, "where": where, "refused": is_refused, "ended": has_ended}
-            work.say({"error": error})
-        except OSError:
-            pass  # the worker is dead
+        _tell(error, work, message, is_refused)
     modes.leave(REFUSED if is_refused and work is None else 1)
+
+
+def _tell(error: BaseException, work: modes.Work, message: str, is_refused: bool = False) -> None:
+    """Tells the worker. What breaks the rules of a loop does so at every try, so nobody tries it again."""
+    is_left = isinstance(error, _Ended)
+    stack = work.left_at or [] if is_left else traceback.extract_tb(error.__traceback__)
+    where = "; called from ".join(modes.places(stack))
+    told = {"message": message, "where": where, "refused": is_refused, "ended": isinstance(error, MisuseError)}
+    with contextlib.suppress(OSError):  # the worker is dead
+        work.say({"error": told})
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ class TrainingError(DownpourError):
     """fit() or steps() was given what parameter servers cannot train. The message has the remedy."""
 
 
+class MisuseError(TrainingError):
+    """A loop over steps() breaks its rules, and would do so at every try. So a job ends with the first one."""
+
+
 class _JobEnded(DownpourError):
     def __init__(self, message: str, summary: Status) -> None:
         super().__init__(message, summary)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 import random
+import re
 import sys
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 import numpy
 
 from downpour.errors import TrainingError
 
 Collate = Callable[[list], Any]
+_OF_TYPES = re.compile("dtype|double", re.IGNORECASE)  # in what torch raises where types differ
 
 
 class Examples:
     """A map-style dataset; or a tuple or dict of arrays with a row for each example, of which each item is one too. In
-    place of an array there may be a dict, tuple or list of arrays.
+    place of an array there may be a dict, tuple or list of arrays. Beside arrays a list of numbers is one.
 
     `collate` makes a batch of a list of items. Without it a batch has the form of an item, of stacked arrays: those of
     torch's default_collate if `tensors`, else of NumPy. `argument` names the data in errors. `are_rows`: they are no
@@ -29,6 +33,7 @@ class Examples:
         if torch is not None and type(data) is torch.utils.data.TensorDataset:
             data = data.tensors
             are_rows = True
+        data = data if are_rows else _with_arrays(data)
         self._are_rows = are_rows or _are_rows(data)
         self._data = data
         self._collate = collate
@@ -63,6 +68,21 @@ class Examples:
         return map_arrays(lambda array: array[number], self._data)
 
 
+@contextlib.contextmanager
+def explaining_float64(argument: str, batch: Any) -> Iterator[None]:
+    """Where torch refuses a batch of float64 in here, as NumPy makes it, the error says what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        is_wide = any(str(getattr(array, "dtype", "")).endswith("float64") for array in _arrays_in(batch))
+        if not is_wide or not _OF_TYPES.search(str(error)):
+            raise
+        raise TrainingError(
+            f"{argument} has data of float64, but the model is of float32 ({error}): give them as float32, "
+            'such as array.astype("float32")'
+        ) from error
+
+
 def seed_all(seed: int) -> None:
     """Of Python, NumPy and torch, if that is at work."""
     random.seed(seed)
@@ -85,6 +105,27 @@ def _arrays_in(data: Any) -> list:
     arrays: list = []
     map_arrays(arrays.append, data)
     return arrays
+
+
+def _with_arrays(data: Any) -> Any:
+    """The same where it is no tuple or dict with an array. Else with arrays in place of lists of numbers, which labels
+    often are."""
+    if not isinstance(data, (tuple, dict)) or not any(getattr(a, "shape", ()) for a in _values_of(data)):
+        return data
+    if isinstance(data, dict):
+        return {name: _array_of(value) for name, value in data.items()}
+    return tuple(_array_of(value) for value in data)
+
+
+def _values_of(data: Any) -> list:
+    return list(data.values() if isinstance(data, dict) else data)
+
+
+def _array_of(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(v, numbers.Number) for v in value):
+        return value
+    array = numpy.asarray(value)
+    return array.astype(numpy.float32) if array.dtype == numpy.float64 else array
 
 
 def _are_rows(data: Any) -> bool:

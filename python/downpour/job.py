@@ -50,9 +50,9 @@ class Job:
         if (job_dir is None) == (chief is None):
             raise ValueError("name either the job folder, or chief='HOST:PORT'")
         self._tool = Tool(tool)
-        self._job_dir = None if job_dir is None else _absolute(job_dir)
+        self._job_dir = None if job_dir is None else _absolute(job_dir, "job_dir")
         self._where = [f"--chief={chief}" if self._job_dir is None else f"--job-dir={self._job_dir}"]
-        self._who = [] if keys is None else [f"--keys={_absolute(keys)}"]
+        self._who = [] if keys is None else [f"--keys={_absolute(keys, "keys")}"]
         self._run: Optional[subprocess.Popen[bytes]] = None  # if run() started it
 
     def __repr__(self) -> str:
@@ -287,18 +287,20 @@ def run(
     Raises ToolError if the job does not begin: with exit code 78 if the job file or its data are wrong.
     """
     job = Job(job_dir, keys=keys, tool=tool)
-    words = ["run", _absolute(job_file), *job._where, *job._who, "--quiet", "--color=never"]
+    words = ["run", _absolute(job_file, "job_file"), *job._where, *job._who, "--quiet", "--color=never"]
     words += ["--resume"] if resume else []
     words += [] if listen is None else [f"--listen={listen}"]
+    if not isinstance(set or {}, Mapping):
+        raise TypeError(f'set is {set!r}: give a dict of entries of the job file, as {{"training.epochs": 3}}')
     for key, value in (set or {}).items():
         words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=_number)}")
     if module is not None:
         words += [f"--module-name={module}", f"--python={sys.executable if python is None else os.fspath(python)}"]
         package = "." if package is None and not packages else package
     # Without a module the tool says that the rest has no meaning.
-    words += [] if package is None else [f"--package-path={_absolute(package)}"]
+    words += [] if package is None else [f"--package-path={_absolute(package, "package")}"]
     listed = [packages] if isinstance(packages, (str, os.PathLike)) else packages
-    words += [f"--packages={_absolute(path)}" for path in listed]
+    words += [f"--packages={_absolute(path, "packages")}" for path in listed]
     arguments = shlex.split(args) if isinstance(args, str) else [str(argument) for argument in args]
     words += ["--", *arguments] if arguments else []
     with tempfile.TemporaryFile() as err:  # no pipe: it would fill, or break when this process ends
@@ -323,6 +325,8 @@ def _number(value: Any) -> Any:
     return value.tolist()
 
 
-def _absolute(path: Path) -> str:
+def _absolute(path: Path, argument: str) -> str:
     """So that a later change of this process's folder changes nothing."""
+    if not os.fspath(path):
+        raise ValueError(f"{argument} is empty: name a file or folder, or '.' for the working folder")
     return os.path.abspath(os.path.expanduser(os.fspath(path)))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, 
 
 import numpy
 
-from downpour.errors import TrainingError
-from downpour.examples import Examples
+from downpour.errors import MisuseError, TrainingError
+from downpour.examples import Examples, explaining_float64
 
 if TYPE_CHECKING:
     from downpour.modes import Mode
@@ -73,7 +73,7 @@ class Run:
     ) -> None:
         self.train = train
         self.evaluation = evaluation
-        self.metrics = dict(metrics or {})
+        self.metrics = _checked(metrics)
         self.settings = dict(settings)
         self.classes = 0
         self.model: Any = None
@@ -82,12 +82,6 @@ class Run:
         self._evaluate = evaluate
         self._pushed: Optional[float] = None
         self._ahead: Optional[tuple[Batch, Any]] = None  # a batch that was made before it was asked for
-        for name in self.metrics:
-            if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in ("loss", "accuracy"):
-                raise TrainingError(
-                    f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., "
-                    "but not loss or accuracy"
-                )
 
     def probe(self) -> Batch:
         """The examples by which a model shows what it is. What is computed of them does not count."""
@@ -100,7 +94,7 @@ class Run:
         if self.evaluation is not None:
             numbers = range(min(len(self.probe().examples), self.evaluation.count))
             batch = self.evaluation.batch(numbers, 0)
-            with model.evaluating():
+            with model.evaluating(), explaining_float64("eval", batch):
                 outcome = self._evaluate(batch)
                 self._judge(outcome, 1)
         self.classes = 0 if outcome is None else classes_of(outcome)
@@ -119,7 +113,7 @@ class Run:
                 self._pushed = None
                 yield self._made(batch)
                 if self._pushed is None:
-                    raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
+                    raise MisuseError("a batch came without a push of the one before: call downpour.push for each")
                 count = len(batch.examples)
                 sums.loss += self._pushed * count
                 sums.examples += count
@@ -190,6 +184,22 @@ class Run:
             output, target = _numpy(outcome.output), _numpy(outcome.target)
             correct = int((output.argmax(axis=1) == target).sum())
         return float(outcome.loss) * count, correct, metrics
+
+
+def _checked(metrics: Any) -> dict[str, Callable]:
+    if not isinstance(metrics or {}, Mapping):
+        raise TrainingError(
+            f"metrics is a {type(metrics).__name__}: give a dict of functions of (output, target) by name, "
+            'as {"error": error}'
+        )
+    for name, function in (metrics or {}).items():
+        if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in ("loss", "accuracy"):
+            raise TrainingError(
+                f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., but not loss or accuracy"
+            )
+        if not callable(function):
+            raise TrainingError(f"the metric {name} is {function!r}, but must be a function of (output, target)")
+    return dict(metrics or {})
 
 
 def classes_of(outcome: Outcome) -> int:

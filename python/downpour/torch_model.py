@@ -149,11 +149,14 @@ class TorchModel:
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
-        """What changes buffers and gradients in here leaves no trace."""
+        """What changes buffers and gradients in here leaves no trace, unless it gives the parameters other values: a
+        model that does so by its first batch notes in a buffer that it has."""
+        before = [parameter.detach().clone() for parameter in self.module.parameters()]
         places = [(part._buffers, key) for _, part, key in _each(self.module, "_buffers")]
         buffers = [(holder, key, holder[key], holder[key].clone()) for holder, key in places]
         yield
-        for holder, key, buffer, value in buffers:
+        is_same = all(map(torch.equal, before, self.module.parameters()))
+        for holder, key, buffer, value in buffers if is_same else ():
             with torch.no_grad():
                 holder[key] = buffer.copy_(value)
         for parameter in self.module.parameters():

@@ -10,11 +10,19 @@ from __future__ import annotations
 import contextlib
 import operator
 import sys
+import types
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 from downpour import modes
-from downpour.errors import TrainingError
+from downpour.errors import MisuseError, TrainingError
 
+_STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
+_FUNCTIONS = {
+    "loss": "(output, target), such as torch.nn.functional.mse_loss",
+    "step": "(model, batch)",
+    "evaluate": "(model, batch)",
+    "collate": "items",
+}
 _MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1}
 _KEYS = {"epochs": "training.epochs", "batch_size": "training.batchSize", "seed": "seed"}
 
@@ -49,6 +57,9 @@ def fit(
 
     Raises TrainingError, with the remedy, for what parameter servers cannot train.
     """
+    from downpour.examples import explaining_float64
+
+    _check_functions(loss=loss, step=step, collate=collate)
     adapter = _adapter_of(model, optimizer)
     is_torch = not isinstance(model, dict)
     compute = _step_of(model, loss, step)
@@ -65,7 +76,9 @@ def fit(
         return outcome
 
     with adapter.unchanged():
-        probe = outcome_of(run.train.batch(*run.probe()))
+        batch = run.train.batch(*run.probe())
+        with explaining_float64("train", batch):
+            probe = outcome_of(batch)
         adapter.check_gradients(probe.gradients)
     run.begin(adapter, probe)
     for batch in run.batches():
@@ -82,8 +95,9 @@ class steps:  # noqa: N801 (a call, as range is)
             loss.backward()
             downpour.push(model, loss=loss)
 
-    The first batch is a probe, by which the model becomes known: its gradients and random draws do not count. In a job
-    the loop never ends. By itself it ends after the epochs, and `history` says how they went.
+    The first batch is a probe, by which the model becomes known: its gradients and random draws do not count. A model
+    may give its parameters their first values by that batch. In a job the loop never ends. By itself it ends after the
+    epochs, and `history` says how they went.
 
     evaluate: evaluate(model, batch) of a batch of `eval` returns its mean loss, or (loss, output, target). All else is
     as for fit(). Calling zero_grad() changes nothing. optimizer.step() must not be called: push() is in its place.
@@ -104,6 +118,7 @@ class steps:  # noqa: N801 (a call, as range is)
     ) -> None:
         if (eval is None) != (evaluate is None):
             raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
+        _check_functions(evaluate=evaluate, collate=collate)
         self._mode = current_mode()
         self._optimizer = optimizer
         self._evaluate = evaluate
@@ -126,33 +141,35 @@ class steps:  # noqa: N801 (a call, as range is)
     def __iter__(self) -> Iterator[Any]:
         global _looping
         _looping = self
-        self._changes = _changes_by(self._optimizer)
         try:
-            yield self._run.train.batch(*self._run.probe())
-            if self._run.model is None:
-                raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
-            self._check_unchanged(self._run.model.changes())
-            for batch in self._run.batches():
-                self._changes = self._run.model.changes()
-                self._is_pushed = False
-                yield batch
-                self._check_unchanged(self._run.model.changes())
+            with _refused_steps(self._optimizer):
+                yield from self._batches()
         except GeneratorExit:
             self._mode.left(sys._getframe(1))
             raise
         _looping = None
 
+    def _batches(self) -> Iterator[Any]:
+        yield self._run.train.batch(*self._run.probe())
+        if self._run.model is None:
+            raise MisuseError("a batch came without a push of the one before: call downpour.push for each")
+        self._check_unchanged(self._run.model.changes())
+        for batch in self._run.batches():
+            self._changes = self._run.model.changes()
+            self._is_pushed = False
+            yield batch
+            self._check_unchanged(self._run.model.changes())
+
     def _check_unchanged(self, changes: Any) -> None:
         if changes != self._changes:
-            raise TrainingError("the loop changed the parameters: leave optimizer.step() out, push is in its place")
+            changed = next(name for name, count in changes.items() if count != self._changes.get(name))
+            raise MisuseError(f"{_STEPPED}; {changed} was changed, and a model may do so in its first batch alone")
 
     def _push(self, model: Any, loss: Any, gradients: Any) -> None:
         if self._is_pushed:
-            raise TrainingError("push was called twice for one batch: add the losses up, and push once")
+            raise MisuseError("push was called twice for one batch: add the losses up, and push once")
         self._is_pushed = True
         if self._run.model is None:
-            now = _changes_by(self._optimizer)
-            self._check_unchanged({parameter: now.get(parameter) for parameter in self._changes})
             adapter = _adapter_of(model, self._optimizer)
             adapter.check_loss(loss)
             adapter.check_gradients(gradients)
@@ -162,7 +179,7 @@ class steps:  # noqa: N801 (a call, as range is)
             return
         adapter = self._run.model
         if model is not adapter.module:
-            raise TrainingError("push was given another model than before: a loop trains one model")
+            raise MisuseError("push was given another model than before: a loop trains one model")
         self._check_unchanged(adapter.changes())
         self._run.pushed(loss, gradients)
 
@@ -181,12 +198,31 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     _looping._push(model, loss, gradients)
 
 
-def _changes_by(optimizer: Any) -> Any:
-    """How often each parameter was changed that a torch optimizer has, but for those that the first batch has yet to
-    make. A dict changes none."""
-    parameters = [parameter for group in getattr(optimizer, "param_groups", ()) for parameter in group["params"]]
-    is_lazy = sys.modules["torch"].nn.parameter.is_lazy if parameters else None
-    return {id(parameter): parameter._version for parameter in parameters if not is_lazy(parameter)}
+@contextlib.contextmanager
+def _refused_steps(optimizer: Any) -> Iterator[None]:
+    """In here a step() of that optimizer of torch is refused where it is called. In the first batch the parameters
+    themselves would not tell it from a model that initializes them by that batch."""
+    if not hasattr(optimizer, "param_groups"):
+        yield
+        return
+    own = vars(optimizer).get("step")
+
+    def step(*given: Any, **named: Any) -> None:
+        raise MisuseError(_STEPPED)
+
+    optimizer.step = types.MethodType(step, optimizer)  # a method, as a scheduler of torch takes it for
+    try:
+        yield
+    finally:
+        del optimizer.step
+        if own is not None:
+            optimizer.step = own
+
+
+def _check_functions(**given: Any) -> None:
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise TrainingError(f"{name} is {function!r}, but must be a function of {_FUNCTIONS[name]}")
 
 
 def current_mode() -> Any:

@@ -135,6 +135,43 @@ class PythonEndsTest(OwnCodeTest):
         self.assertRegex(self.summary()["errorMessage"], told)
         self.assertLessEqual(self.summary()["workersLost"], 2, "each once")
 
+    def test_a_loop_that_breaks_its_rules_behind_its_first_batch_ends_the_job_at_once(self):
+        self.write_package(DATA, """
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        for inputs, labels in downpour.steps(train, batch_size=16, epochs=100, optimizer=optimizer):
+            loss = cross_entropy(model(inputs), labels)
+            loss.backward()
+            downpour.push(model, loss=loss)
+            optimizer.step()
+        """)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        told = (r"the Python code: the loop changed the parameters: leave optimizer.step\(\) out, push is in its "
+                r"place, at trainer/task.py:\d+, in <module>: optimizer.step\(\)")  # fmt: skip
+        self.assertRegex(self.summary()["errorMessage"], rf"^the job.s own code ended at worker-\d: {told}")
+        self.assertRegex(self.summary()["failures"][0]["what"], f"^it left: {told}")
+        self.assertLessEqual(self.summary()["workersLost"], 2, "each once")
+
+    def test_code_that_fails_after_some_steps_in_each_life_ends_the_job(self):
+        self.write_package(DATA, """
+        calls = 0
+        def loss(output, target):
+            global calls
+            calls += 1
+            if calls > 25:
+                raise MemoryError("no room for the 26th")
+            return cross_entropy(output, target)
+        downpour.fit(model, train=train, loss=loss, optimizer={"name": "sgd"}, epochs=10**6, batch_size=16)
+        """, training={"leaseBatches": 4})
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        summary = self.summary()
+        told = r"the Python code: MemoryError: no room for the 26th, at trainer/task.py:\d+, in loss: raise MemoryError"
+        self.assertRegex(summary["errorMessage"], r"^the job.s own code failed 6 times within an hour at 2 of 2 "
+                         rf"workers, the last time at worker-\d: step \d+ of lease \d+ \(examples [\d, ]+\): {told}")
+        self.assertRegex(summary["failures"][0]["what"], rf"^it left: step .*: {told}")
+        self.assertGreater(summary["samplesCommitted"], 0)
+
     def test_code_that_raises_at_one_example_ends_the_job_though_others_go_on(self):
         self.write_package(DATA, """
         class Bad(torch.utils.data.Dataset):

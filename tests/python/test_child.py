@@ -68,6 +68,15 @@ REFUSALS = [
     ("options['loss'] = lambda o, t: torch.ones(1, requires_grad=True)", "no parameter of the model has a gradient"),
     ("options['loss'] = nn.PReLU()", "loss has parameters of its own, .*make it a part of the model"),
     ("options['loss'] = None", "give either loss=function.*, or step="),
+    ("options['loss'] = 'mse'", r"loss is 'mse', but must be a function of \(output, target\), such as torch.nn.func"),
+    ("options.update(loss=None, step=3)", r"step is 3, but must be a function of \(model, batch\)"),
+    ("options['collate'] = 'pad'", "collate is 'pad', but must be a function of items"),
+    ("options['metrics'] = [len]", r"metrics is a list: give a dict of functions of \(output, target\) by name, as"),
+    ("options['metrics'] = {'m': 'auc'}", "the metric m is 'auc', but must be a function of"),
+    ("options['train'] = (train[0].double(), train[1])",
+     r"train has data of float64, but the model is of float32 \(.*\): give them as float32, such as array.astype"),
+    ("options['eval'] = (train[0].double().numpy(), train[1])", "eval has data of float64, but the model is of"),
+    ("options['train'] = (train[0], [1, 2, 3])", r"the arrays of the data have \[3, 20\] rows"),
     ("options.update(loss=None, step=lambda m, b: (m(b[0]).mean(), 1))", r"step returned 2 values: return loss, or"),
     ("options.update(loss=None, step=lambda m, b: m(b[0]).mean(), eval=train, metrics={'m': len})",
      r"metrics are functions of \(output, target\): let step return"),
@@ -205,11 +214,17 @@ options["loss"] = fails
         self.assertEqual(worker.end()[0], 1)
 
     def test_the_users_code_ends_the_process(self):
-        for what, status in [("os._exit(5)", 5), ("sys.exit(6)", 6), ("os.kill(os.getpid(), 9)", -9)]:
+        for what, status in [("os._exit(5)", 5), ("os.kill(os.getpid(), 9)", -9)]:
             with self.subTest(what=what):
                 worker = self.work_with(self.RAISING.replace("{what}", what))
                 self.assertIsNone(worker.train((range(3), 1)))
                 self.assertEqual(worker.end()[0], status)
+        for code, told, status in [("6", "6", 6), ("'the disk is full'", "the disk is full", 1)]:
+            worker = self.work_with(self.RAISING.replace("{what}", f"sys.exit({code})"))
+            error = worker.train((range(3), 1))["error"]
+            self.assertEqual((error["message"], error["ended"]), (f"SystemExit: {told}", False))
+            self.assertRegex(error["where"], r"^task.py:\d+, in fails: sys.exit")
+            self.assertEqual(worker.end()[0], status)
         worker = self.work_with(self.RAISING.replace("{what}", "sys.exit(0)"))
         error = worker.train((range(3), 1))["error"]
         self.assertIn("the module task ended before its job did", error["message"])

@@ -44,6 +44,17 @@ class ExamplesTest(unittest.TestCase):
             batch = Examples(data, None, False, "train").batch(numbers, SEED)
             self.same(batch, {"x": self.x[numbers], "y": self.y[numbers]})
 
+    def test_beside_arrays_a_list_of_numbers_is_one(self):
+        numbers = [4, 0, 4]
+        for labels, kind in ((list(range(6)), "int64"), ([0.5 * n for n in range(6)], "float32"), ([True] * 6, "bool")):
+            for data in ((self.x, labels), {"x": self.x, "y": labels}, (self.x, tuple(labels))):
+                examples = Examples(data, None, False, "train")
+                self.assertEqual(examples.count, 6)
+                batch = examples.batch(numbers, SEED)
+                found = batch["y"] if isinstance(batch, dict) else batch[1]
+                self.assertEqual(found.dtype, kind)
+                self.same(found, numpy.asarray(labels)[numbers])
+
     def test_arrays_within_dicts_and_lists_make_batches_of_the_same_form(self):
         numbers, z = [4, 0, 4], numpy.arange(24).reshape(6, 2, 2)
         data = {"x": self.x, "parts": [z, (self.y,)]}

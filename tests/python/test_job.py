@@ -224,6 +224,19 @@ class JobTest(ProcessTest):
         self.assertTrue(pathlib.Path(f"/proc/{commands['run']}").exists())
         self.assertIn("CANCELLED", job.cancel())
 
+    def test_what_is_no_path_and_no_setting_is_told_by_its_name(self):
+        for arguments, error, sentence in [
+            ((self.job_file, self.job_dir, "training.epochs=3"), TypeError, "set is 'training.epochs=3': give a dict"),
+            ((self.job_file, self.job_dir, [("training.epochs", 3)]), TypeError, "as {\"training.epochs\": 3}"),
+            ((self.job_file, ""), ValueError, "job_dir is empty: name a file or folder, or '.' for"),
+            (("", self.job_dir), ValueError, "job_file is empty"),
+        ]:
+            file, folder, *settings = arguments
+            with self.subTest(arguments=arguments), self.assertRaisesRegex(error, sentence):
+                downpour.run(file, folder, set=settings[0] if settings else None)
+        with self.assertRaisesRegex(ValueError, "job_dir is empty"):
+            downpour.Job("")
+
     @unittest.skipUnless(NUMPY, "python3-numpy is not there: no parameters are read")
     def test_the_parameters_are_those_of_the_export(self):
         job = self.train()

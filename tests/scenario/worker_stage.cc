@@ -193,6 +193,7 @@ std::vector<std::string> WorkerStage::Computed(const Command& command) {
   }
   (late ? before_ : computing_).reset();
   if (command.Has("error")) return Give(ComputeDone{compute.ticket, absl::InternalError(command.Text("error")), {}});
+  if (command.Has("killed")) return Give(ComputeDone{compute.ticket, absl::CancelledError(command.Text("killed")), {}});
   if (command.Has("raised")) return Give(ComputeDone{compute.ticket, absl::AbortedError(command.Text("raised")), {}});
   if (command.Has("needs-code"))
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{.needs_code = true}});

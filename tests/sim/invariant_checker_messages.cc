@@ -188,7 +188,8 @@ void InvariantChecker::Check(const Process& process, PeerId, const SliceRecord& 
   const absl::StatusOr<SliceState> state = DecodeRecord(record.blocks);
   if (!state.ok()) return Add(process, std::string(state.status().ToString()));
   const bool same = state->slice == record.slice && state->epoch == record.epoch &&
-                    state->finished == record.finished && state->skipped == record.skipped;
+                    state->finished == record.finished && state->skipped == record.skipped &&
+                    state->version == record.version;
   if (!same) {
     Add(process, "a record that is not what its message says");
   }

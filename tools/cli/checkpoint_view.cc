@@ -143,8 +143,8 @@ std::string HumanTime(int64_t unix_ms) {
 }
 
 std::string DescribeBest(const BestRecord& best) {
-  return absl::StrFormat("the best: %s %.4g after %s", Printable(best.metric), best.value,
-                         Counted(best.epoch, "epoch"));
+  return absl::StrFormat("the best: %s %.4g after %s%s", Printable(best.metric), best.value,
+                         Counted(best.epoch, "epoch"), DescribeVersions(best.evaluated, best.kept));
 }
 
 Json BestJson(const BestRecord& best) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schema/checkpoint_format.h"
 #include "schema/text.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/text_table.h"
@@ -126,12 +127,17 @@ std::string PushLine(const StatusReport& status) {
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 
+VersionSpan SpanOf(const VersionReport& report) {
+  return report.oldest && report.newest ? VersionSpan{*report.oldest, *report.newest} : VersionSpan();
+}
+
 // "the best: checkpoints/1-4, loss 0.0712 after 3 epochs"; nothing where there is none.
 void AddBest(const BestReport& best, std::vector<std::string>* lines) {
   if (best.path.empty() || !best.value) return;
   const std::string when =
       best.epoch ? absl::StrCat(" after ", Counted(static_cast<uint64_t>(*best.epoch), "epoch")) : "";
-  lines->push_back(absl::StrFormat("the best: %s, %s %.4g%s", best.path, best.metric, *best.value, when));
+  lines->push_back(absl::StrFormat("the best: %s, %s %.4g%s%s", best.path, best.metric, *best.value, when,
+                                   DescribeVersions(SpanOf(best.evaluated), SpanOf(best.kept))));
 }
 
 std::vector<std::string> CheckpointLines(const StatusReport& status) {

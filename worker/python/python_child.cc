@@ -132,7 +132,8 @@ absl::Status PythonChild::HowItEnded() {
   if (waitpid(pid_, &status, 0) != pid_) status = 0;
   pid_ = 0;
   guard_.Dismiss();
-  was_killed_ = WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM);
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  killed_by_ = signal == SIGKILL || signal == SIGTERM ? signal : 0;
   return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
 }
 
@@ -190,8 +191,8 @@ absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& k
   if (size > kMostMessage) return absl::InvalidArgumentError("a step of too many examples for one question");
   for (size_t i = 0; i < 4; ++i) text[i] = static_cast<char>(size >> 8 * i);
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
-  if (!WriteAll(text.data(), text.size())) return HowItEnded();  // in one piece, so that it is woken once
-  return Receive(kind);
+  WriteAll(text.data(), text.size());  // in one piece, so that it is woken once
+  return Receive(kind);                // also where it has ended: it may have said why before it was asked
 }
 
 }  // namespace downpour

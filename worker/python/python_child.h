@@ -55,8 +55,10 @@ class PythonChild {
   PythonChild(const PythonChild&) = delete;
   PythonChild& operator=(const PythonChild&) = delete;
 
-  // Of one that has ended: whether by a signal that others send. One that crashes sends itself another.
-  bool was_killed() const { return was_killed_; }
+  // Of one that has ended: the signal that others sent, SIGKILL or SIGTERM; else 0. One that crashes sends itself
+  // another.
+  int killed_by() const { return killed_by_; }
+  pid_t pid() const { return pid_; }  // 0: it has ended, and was heard to
   const std::shared_ptr<std::byte>& memory() const { return memory_; }
   // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
   // on what it is at before the user's code runs, which `on_preparing` gets.
@@ -75,7 +77,7 @@ class PythonChild {
   UniqueFd channel_;
   std::shared_ptr<std::byte> memory_;
   pid_t pid_;
-  bool was_killed_ = false;
+  int killed_by_ = 0;
   UniqueFd life_;     // readable once the process has ended: others may have its end of the channel
   GroupGuard guard_;  // of what its code starts
 };

@@ -1,5 +1,7 @@
 #include "worker/python/python_computer.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -163,8 +165,9 @@ class PythonComputer::Session {
     const absl::StatusOr<Json> ready = session->child_->Receive("ready", on_preparing);
     if (absl::IsUnavailable(ready.status())) {
       const std::string what = absl::StrCat(std::string(ready.status().message()), " before it called downpour.fit");
-      if (session->child_->was_killed()) return absl::CancelledError(what);
-      return absl::InvalidArgumentError(what + "; this worker's log says why");
+      const int signal = session->child_->killed_by();
+      if (signal == 0) return absl::InvalidArgumentError(what + "; this worker's log says why");
+      return absl::CancelledError(what + (signal == SIGKILL ? "; the likely cause: out of memory" : ""));
     }
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
@@ -190,7 +193,7 @@ class PythonComputer::Session {
     const Json batches = BatchesOf(request.lease, request.step, ids);
     const Json next = BatchAfter(request);
     absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches, next) : Compute(batches, next);
-    if (absl::IsAborted(trained.status())) return RaisedIn(request, ids, trained.status());
+    if (HasFailedByItself(trained.status())) return RaisedIn(request, ids, trained.status());
     if (!trained.ok()) return trained.status();
     if (trained->examples != ids.size()) {
       return absl::InvalidArgumentError(
@@ -222,6 +225,7 @@ class PythonComputer::Session {
       batches.push_back(std::move(ids));
     }
     const auto said = child_->Ask({{"evaluate", {{"batches", std::move(batches)}}}}, "evaluated");
+    if (HasFailedByItself(said.status())) return absl::AbortedError(said.status().message());
     if (!said.ok()) return said.status();
     Evaluated evaluated{.loss_sum = NumberOf(said->value("lossSum", Json())),
                         .correct = std::min(CountOf(*said, "correct"), examples),
@@ -251,6 +255,11 @@ class PythonComputer::Session {
   }
 
   uint64_t eval_examples() const { return static_cast<uint64_t>(job_.data.eval_examples); }
+
+  // Whether the user's code raised, or ended its process, as a crash does. A kill says nothing of the code.
+  bool HasFailedByItself(const absl::Status& said) const {
+    return absl::IsAborted(said) || (absl::IsUnavailable(said) && child_->killed_by() == 0);
+  }
 
   std::vector<uint64_t> ExamplesOf(LeaseId lease, Step step) const {
     std::vector<uint64_t> ids;

@@ -74,6 +74,19 @@ TEST_F(BestCheckpointTest, ARoundBeginsWithTheEvaluationAndIsItsCheckpoint) {
   EXPECT_EQ(Journalled().round, (Round{1, 1}));
 }
 
+TEST_F(BestCheckpointTest, TheVersionsOfBothTellHowFarTheValueIsFromTheCheckpoint) {
+  StartRunning(Settings("checkpoint.every=1h"));
+  uint64_t next = 70;
+  for (FakeMember& server : cluster->ps) {
+    for (auto& [id, state] : server.slices) state.version = ++next;
+  }
+  TrainOneEpoch(0.5);
+  EXPECT_EQ(Best()["evaluated"], (nlohmann::json{{"oldestVersion", 3}, {"newestVersion", 4}}));
+  EXPECT_EQ(Best()["kept"], (nlohmann::json{{"oldestVersion", 71}, {"newestVersion", next}}));
+  EXPECT_EQ(Journalled().evaluated, (VersionSpan{3, 4}));
+  EXPECT_EQ(Journalled().kept, (VersionSpan{71, next}));
+}
+
 TEST_F(BestCheckpointTest, StaysWhileOthersComeAndGoesForABetterOne) {
   StartRunning(Settings());
   TrainOneEpoch(0.5);

@@ -143,7 +143,8 @@ void ChiefHarness::AnswerPs(FakeMember& server, const Message& message) {
                                                    .epoch = item.epoch,
                                                    .finished = state.finished,
                                                    .blocks = EncodeRecord(state),
-                                                   .skipped = state.skipped}});
+                                                   .skipped = state.skipped,
+                                                   .version = state.version}});
     }
   }
 }

@@ -52,6 +52,39 @@ TEST(CodeFailuresTest, CountsEvaluationsTogether) {
               HasSubstr("the job's own code failed 6 times in evaluations, the last time at worker-1: "));
 }
 
+class CodeFailuresInAnHourTest : public ::testing::Test {
+ protected:
+  // In a lease of its own each time.
+  void Raise(const std::string& task, int64_t workers, int times = CodeFailures::kMost, Duration apart = 1s) {
+    for (int i = 0; i < times; ++i) failures.NoteAt(now += apart, task, kRaised, workers);
+  }
+  CodeFailures failures;
+  Time now{};
+};
+
+TEST_F(CodeFailuresInAnHourTest, TheOnlyWorkerMayRaiseFiveTimes) {
+  Raise("worker-0", 1, CodeFailures::kMost - 1);
+  EXPECT_TRUE(failures.failure().ok());
+  Raise("worker-0", 1, 1);
+  EXPECT_EQ(failures.failure().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(failures.failure().message()),
+              AllOf(HasSubstr("failed 6 times within an hour at 1 of 1 workers, the last time at worker-0: "),
+                    HasSubstr(kRaised)));
+}
+
+TEST_F(CodeFailuresInAnHourTest, WhatRaisesNowAndThenGoesOnForDays) {
+  Raise("worker-0", 1, 200, CodeFailures::kWithin / (CodeFailures::kMost - 1) + 1s);
+  EXPECT_TRUE(failures.failure().ok());
+}
+
+TEST_F(CodeFailuresInAnHourTest, OnlyMoreThanHalfOfTheWorkersSayThatItIsNotTheHosts) {
+  Raise("worker-0", 4, 100);
+  Raise("worker-1", 4, 100);
+  EXPECT_TRUE(failures.failure().ok());
+  Raise("worker-2", 4);
+  EXPECT_FALSE(failures.failure().ok());
+}
+
 TEST(CodeFailuresTest, CodeThatEndedIsNotTriedAgain) {
   CodeFailures failures;
   failures.NoteEnd("worker-1", "the loop ended");
@@ -169,6 +202,33 @@ TEST_F(ChiefCodeFailuresTest, CodeThatRaisesInEvaluationsEndsTheJobToo) {
   EXPECT_TRUE(Failed());
   const std::string why = cluster.Status()["errorMessage"];
   EXPECT_THAT(why, HasSubstr("the job's own code failed 6 times in evaluations, the last time at worker-1: "));
+}
+
+TEST_F(ChiefCodeFailuresTest, CodeThatRaisesInAnotherLeaseEachTimeEndsTheJobToo) {
+  for (int i = 0; i < 2 * CodeFailures::kMost - 1; ++i) {
+    FakeMember& one = i % 2 == 0 ? worker : other;
+    ASSERT_FALSE(Failed());
+    const LeaseId lease = cluster.Ask(one, 1).at(0);
+    Leave(one, true, lease);
+    cluster.Finish(one, cluster.Ask(one, 1).at(0));
+  }
+  ASSERT_FALSE(Failed());
+  Leave(other, true, cluster.Ask(other, 1).at(0));
+  ASSERT_TRUE(Failed());
+  const std::string why = cluster.Status()["errorMessage"];
+  EXPECT_THAT(why, HasSubstr("the job's own code failed 6 times within an hour at 2 of 2 workers, the last time at "));
+}
+
+TEST_F(ChiefCodeFailuresTest, ProcessesThatAreKilledBeforeTheyHaveTheModelEndTheJobToo) {
+  for (int i = 0; i < 2 * CodeFailures::kMost; ++i) {
+    FakeMember& one = i % 2 == 0 ? worker : other;
+    ASSERT_FALSE(Failed());
+    one.join.nonce += 1000;
+    cluster.Say(one.control, downpour::Leave{.from = one.id, .why = "it is restarted"});
+    cluster.JoinWorker(i % 2);
+    Leave(one, true, LeaseId{});
+  }
+  EXPECT_TRUE(Failed());
 }
 
 TEST_F(ChiefCodeFailuresTest, OnlyWhoHoldsTheLeaseSaysSo) {

@@ -164,5 +164,37 @@ TEST_F(LearningOfAJobTest, ALeasesLossIsWatched) {
   EXPECT_THAT(Diverging(), HasSubstr("the loss is not finite; "));
 }
 
+// The parts of a chief that reports what a program of the user's own says.
+class LossOfOwnCodeTest : public ::testing::Test {
+ protected:
+  LossOfOwnCodeTest() { job.model.loss = Loss::kOwn; }
+  std::string Why(double loss, uint64_t skipped = 0) {
+    LearningWatch watch = LearningWatch::OfJob(job, 1000);
+    watch.ReportLease(loss, 10);
+    return WhyItDiverges(watch, job, 2, {.pushes_skipped = skipped});
+  }
+  JobSpec job;
+};
+
+TEST_F(LossOfOwnCodeTest, OneThatIsNoNumberWhereGradientsAreFiniteIsNotBlamedOnTheRate) {
+  EXPECT_THAT(Why(std::nan("")), AllOf(HasSubstr("the loss that the code reports is no number, though all gradients"),
+                                       HasSubstr("the likely cause: what the code returns as its loss"),
+                                       Not(HasSubstr("learningRate"))));
+}
+
+TEST_F(LossOfOwnCodeTest, GradientsThatAreNotFiniteAreOfTraining) {
+  EXPECT_THAT(Why(std::nan(""), 1), HasSubstr("the loss is not finite; the likely cause: the learning rate"));
+}
+
+// A square that overflows is what diverges.
+TEST_F(LossOfOwnCodeTest, AnInfiniteOneIsOfTraining) {
+  EXPECT_THAT(Why(std::numeric_limits<double>::infinity()), HasSubstr("the likely cause: the learning rate"));
+}
+
+TEST_F(LossOfOwnCodeTest, LayersHaveNoLossOfTheirOwn) {
+  job.model.loss = Loss::kMeanSquaredError;
+  EXPECT_THAT(Why(std::nan("")), HasSubstr("the likely cause: the learning rate"));
+}
+
 }  // namespace
 }  // namespace downpour

@@ -68,6 +68,7 @@ TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->counters, (std::vector<LeaseCounter>{{LeaseId{0}, 1}}));
   EXPECT_EQ(state->version, 1u);
+  EXPECT_EQ(records[0].version, 1u);
   EXPECT_EQ(state->values.floats()[0], -1);
   EXPECT_EQ(shard_.Find(kBias)->values.floats()[0], -2);
 }
@@ -191,6 +192,17 @@ TEST_F(ShardWriterTest, ReportsHowManyPushesTheSlicesOfTheFileSkipped) {
     Begin(round);
     for (int i = 0; i < 4; ++i) Finish();
     EXPECT_EQ(reports_.back().skipped, 5u);
+  }
+}
+
+TEST_F(ShardWriterTest, ReportsTheVersionsThatAreInTheFile) {
+  shard_.Find(kKernel)->version = 9;
+  shard_.Find(kBias)->version = 7;
+  for (const Round round : {Round{1, 1}, Round{1, 2}}) {
+    Begin(round);
+    for (int i = 0; i < 4; ++i) Finish();
+    EXPECT_EQ(reports_.back().oldest_version, 7u);
+    EXPECT_EQ(reports_.back().newest_version, 9u);
   }
 }
 

@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "tests/unit/tools/scratch_folder.h"
 
@@ -18,14 +21,15 @@ class PythonChildTest : public testing::Test {
  protected:
   // How a process ends that runs this; $channel is its end of the channel.
   std::string EndOf(const std::string& script) { return std::string(StatusOf(script).message()); }
-  absl::Status StatusOf(const std::string& script) {
+  absl::Status StatusOf(const std::string& script) { return Started(script)->Receive("ready").status(); }
+  std::unique_ptr<PythonChild> Started(const std::string& script) {
     folder_.Write("script", "#!/bin/bash\nwhile [ \"$1\" != --channel ]; do shift; done\nchannel=$2\n" + script);
     fs::permissions(folder_.path() + "/script", fs::perms::owner_all);
     PythonSpec code;
     code.module = "task";
     auto child = PythonChild::Start({.interpreter = folder_.path() + "/script"}, code, folder_.path(), 64);
     EXPECT_TRUE(child.ok()) << child.status();
-    return (*child)->Receive("ready").status();
+    return *std::move(child);
   }
   ScratchFolder folder_;
 };
@@ -39,6 +43,17 @@ TEST_F(PythonChildTest, EndsThoughAProcessThatItStartedHasItsChannel) {
 TEST_F(PythonChildTest, WhatItSaidBeforeItsEndIsHeard) {
   const std::string word = "printf '\\x1f\\0\\0\\0{\"error\":{\"message\":\"no luck\"}}' >&$channel\n";
   EXPECT_THAT(EndOf("sleep 1000 &\n" + word + "exit 0\n"), testing::HasSubstr("no luck"));
+}
+
+TEST_F(PythonChildTest, WhatItSaidBeforeItWasAskedIsHeardThoughItHasEnded) {
+  const std::string ready = "printf '\\x0c\\0\\0\\0{\"ready\":{}}' >&$channel\n";
+  const std::string raised = "printf '\\x1f\\0\\0\\0{\"error\":{\"message\":\"no luck\"}}' >&$channel\n";
+  const auto child = Started(ready + raised + "exit 1\n");
+  ASSERT_TRUE(child->Receive("ready").ok());
+  const pid_t pid = child->pid();
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, pid, &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(child->Ask({{"train", 1}}, "trained").status(), absl::AbortedError("the Python code: no luck"));
 }
 
 TEST_F(PythonChildTest, CodeThatEndedInGoodOrderIsToldFromCodeThatRaised) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -140,7 +141,10 @@ TEST_F(PythonComputerTest, AProcessThatIsKilledBeforeItIsReadySaysNothingOfTheCo
     return PrepareWith(absl::StrCat("{}}) if 0 else __import__('os').", what, " #"));
   };
   for (const char* signal : {"SIGKILL", "SIGTERM"}) {
-    EXPECT_TRUE(absl::IsCancelled(ends_by(absl::StrCat("kill(0, __import__('signal').", signal, ")")))) << signal;
+    const absl::Status status = ends_by(absl::StrCat("kill(0, __import__('signal').", signal, ")"));
+    EXPECT_TRUE(absl::IsCancelled(status)) << signal;
+    const bool blames_memory = status.message().find("the likely cause: out of memory") != std::string::npos;
+    EXPECT_EQ(blames_memory, signal == std::string("SIGKILL")) << status;
   }
   for (const char* own : {"abort()", "_exit(0)", "_exit(3)"}) {
     const absl::Status status = ends_by(own);
@@ -184,6 +188,25 @@ TEST_F(PythonComputerTest, WhatTheCodeRaisesIsToldWithTheExamplesThatItWasGiven)
   Plan(job_, kExamples).Examples(LeaseId{0}, 2, &ids);
   EXPECT_EQ(said, absl::AbortedError(absl::StrCat("step 2 of lease 0 (examples ", absl::StrJoin(ids, ", "),
                                                   "): the Python code: ValueError: of nine, at task.py:9")));
+}
+
+// As one does that crashes, or whose code calls exit. One that was killed says nothing of the code.
+TEST_F(PythonComputerTest, AProcessThatEndsByItselfInAStepHasFailedAsCodeThatRaises) {
+  for (const auto& [how, code, words] :
+       {std::tuple("kill(0, 11)", absl::StatusCode::kAborted, "(examples "),
+        std::tuple("_exit(5)", absl::StatusCode::kAborted, "the Python process ended: exit code 5"),
+        std::tuple("kill(0, 9)", absl::StatusCode::kUnavailable, "signal 9 (SIGKILL)")}) {
+    std::string script = kScript;
+    script.insert(script.find("say({\"trained\""), absl::StrCat("__import__('os').", how, "\n    "));
+    scratch_.Write("script", script);
+    Prepare();
+    absl::Status said;
+    computer_.Run(
+        TrainStep{.lease = LeaseId{0}, .step = 2, .updates = {{SliceId{0}, Payload::Zeros(3 * sizeof(float))}}},
+        [&](const absl::Status& status, const ComputeResult&) { said = status; });
+    EXPECT_EQ(said.code(), code) << said;
+    EXPECT_THAT(said.message(), testing::HasSubstr(words));
+  }
 }
 
 TEST_F(PythonComputerTest, OfSeveralBatchesInAStepTheFirstIsNamed) {
