@@ -122,7 +122,7 @@ class StepsTest(ChildTest):
                 cwd=self.folder,
             )
             with self.subTest(after=after):
-                self.assertRegex(done.stderr, f"TrainingError: .*{sentence}")
+                self.assertRegex(done.stderr, f"(Training|Misuse)Error: .*{sentence}")
         for optimizer in ("SGD", "Adam"):
             for before_push in (True, False):
                 stepping = {"after" if before_push else "end": "optimizer.step()"}
