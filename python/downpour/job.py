@@ -52,7 +52,7 @@ class Job:
         self._tool = Tool(tool)
         self._job_dir = None if job_dir is None else _absolute(job_dir, "job_dir")
         self._where = [f"--chief={chief}" if self._job_dir is None else f"--job-dir={self._job_dir}"]
-        self._who = [] if keys is None else [f"--keys={_absolute(keys, "keys")}"]
+        self._who = [] if keys is None else [f"--keys={_absolute(keys, 'keys')}"]
         self._run: Optional[subprocess.Popen[bytes]] = None  # if run() started it
 
     def __repr__(self) -> str:
@@ -298,9 +298,9 @@ def run(
         words += [f"--module-name={module}", f"--python={sys.executable if python is None else os.fspath(python)}"]
         package = "." if package is None and not packages else package
     # Without a module the tool says that the rest has no meaning.
-    words += [] if package is None else [f"--package-path={_absolute(package, "package")}"]
+    words += [] if package is None else [f"--package-path={_absolute(package, 'package')}"]
     listed = [packages] if isinstance(packages, (str, os.PathLike)) else packages
-    words += [f"--packages={_absolute(path, "packages")}" for path in listed]
+    words += [f"--packages={_absolute(path, 'packages')}" for path in listed]
     arguments = shlex.split(args) if isinstance(args, str) else [str(argument) for argument in args]
     words += ["--", *arguments] if arguments else []
     with tempfile.TemporaryFile() as err:  # no pipe: it would fill, or break when this process ends

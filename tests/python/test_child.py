@@ -224,6 +224,7 @@ options["loss"] = fails
             error = worker.train((range(3), 1))["error"]
             self.assertEqual((error["message"], error["ended"]), (f"SystemExit: {told}", False))
             self.assertRegex(error["where"], r"^task.py:\d+, in fails: sys.exit")
+            self.assertIsNone(worker.hear())  # else the worker's death might end it first
             self.assertEqual(worker.end()[0], status)
         worker = self.work_with(self.RAISING.replace("{what}", "sys.exit(0)"))
         error = worker.train((range(3), 1))["error"]

@@ -171,7 +171,9 @@ class LossOfOwnCodeTest : public ::testing::Test {
   std::string Why(double loss, uint64_t skipped = 0) {
     LearningWatch watch = LearningWatch::OfJob(job, 1000);
     watch.ReportLease(loss, 10);
-    return WhyItDiverges(watch, job, 2, {.pushes_skipped = skipped});
+    TaskStats servers;
+    servers.pushes_skipped = skipped;
+    return WhyItDiverges(watch, job, 2, servers);
   }
   JobSpec job;
 };
