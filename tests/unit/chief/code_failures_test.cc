@@ -210,7 +210,7 @@ TEST_F(ChiefCodeFailuresTest, CodeThatRaisesInAnotherLeaseEachTimeEndsTheJobToo)
     ASSERT_FALSE(Failed());
     const LeaseId lease = cluster.Ask(one, 1).at(0);
     Leave(one, true, lease);
-    cluster.Finish(one, cluster.Ask(one, 1).at(0));
+    if (i % 4 == 3) cluster.Finish(one, cluster.Ask(one, 1).at(0));  // before it failed six times
   }
   ASSERT_FALSE(Failed());
   Leave(other, true, cluster.Ask(other, 1).at(0));
