@@ -225,6 +225,7 @@ class JobTest(ProcessTest):
         self.assertIn("CANCELLED", job.cancel())
 
     def test_what_is_no_path_and_no_setting_is_told_by_its_name(self):
+        self.write_job()
         for arguments, error, sentence in [
             ((self.job_file, self.job_dir, "training.epochs=3"), TypeError, "set is 'training.epochs=3': give a dict"),
             ((self.job_file, self.job_dir, [("training.epochs", 3)]), TypeError, "as {\"training.epochs\": 3}"),
@@ -233,9 +234,9 @@ class JobTest(ProcessTest):
         ]:
             file, folder, *settings = arguments
             with self.subTest(arguments=arguments), self.assertRaisesRegex(error, sentence):
-                downpour.run(file, folder, set=settings[0] if settings else None)
+                downpour.run(file, folder, tool=TOOL, set=settings[0] if settings else None)
         with self.assertRaisesRegex(ValueError, "job_dir is empty"):
-            downpour.Job("")
+            downpour.Job("", tool=TOOL)
 
     @unittest.skipUnless(NUMPY, "python3-numpy is not there: no parameters are read")
     def test_the_parameters_are_those_of_the_export(self):
