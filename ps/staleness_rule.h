@@ -45,8 +45,8 @@
 //   (docs/LEARNING.md), and steepRate likewise. Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory
 //   must change. LeCun et al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep.
 //   That momentum hurts where what local steps bring is stale: Liu et al., "Asynchronous Local-SGD Training for
-//   Language Modeling", 2024. That rates which fall with every gradient, those of other workers too, go well with stale ones:
-//   Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012, of Adagrad.
+//   Language Modeling", 2024. That rates which fall with every gradient, those of other workers too, go well with
+//   stale ones: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012, of Adagrad.
 // Cost: a few roots for each push; tensor/deflation.h says what p costs. Order: the same bits on every CPU, since only
 //   IEEE operations are used.
 // Tests: tests/unit/ps/staleness_rule_test.cc.
