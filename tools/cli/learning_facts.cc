@@ -60,6 +60,10 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method", absl::StrCat("rate", crowd, " learns less in the same epochs"),
          "--set training.staleness.method=auto, or train for more epochs");
   }
+  if (kind == OptimizerKind::kSgd && training.staleness_method == StalenessMethod::kAuto && workers >= kSlowed) {
+    warn("training.optimizer.name", absl::StrCat("sgd", crowd, " learns less in the same epochs"),
+         "take momentum or adam, which learn about as much with many workers, or train for more epochs");
+  }
   if (training.pull_ahead && workers >= kPullingAhead) {
     warn("training.pullAhead", absl::StrCat("it makes parameters about twice as stale, and", crowd, " costs accuracy"),
          "--set training.pullAhead=false");

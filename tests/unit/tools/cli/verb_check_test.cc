@@ -87,7 +87,9 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=32", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
-  EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: sgd}"}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: sgd}"}),
+              AllOf(HasSubstr("sgd with 16 workers learns less"), HasSubstr("take momentum or adam")));
+  EXPECT_THAT(warned({"cluster.workerCount=15", "training.optimizer={name: sgd}"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adam}"}), IsEmpty());
   const std::string rate = "training.staleness.method=rate";
   EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: adam}", rate}),
