@@ -97,13 +97,15 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
 bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
   const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
   const bool has_directions = HasDirections(run_of_[ToNumber(id)], gradient.size());
-  if (!Step(id, gradient, staleness_rule_.Of(staleness.value_or(0), usual, has_directions), slice)) return false;
+  const bool rates_fall = SpecOf(id).kind == OptimizerKind::kAdagrad;
+  const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, has_directions, rates_fall);
+  if (!Step(id, gradient, damping, slice)) return false;
   slice.usual_staleness = usual;
   return true;
 }
 
 bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const {
-  const OptimizerSpec& spec = specs_[variable_of_[ToNumber(id)]];
+  const OptimizerSpec& spec = SpecOf(id);
   std::array<Payload, kMostArrays> targets;
   std::array<UpdatedArray, kMostArrays> arrays;
   const size_t count = 1 + static_cast<size_t>(SlotCount(spec.kind));

@@ -57,6 +57,7 @@ class Optimizer {
   [[nodiscard]] bool ApplyGathered(SliceId id, ServedSlice& slice) const;
 
  private:
+  const OptimizerSpec& SpecOf(SliceId id) const { return specs_[variable_of_[ToNumber(id)]]; }
   bool Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const;
 
   std::vector<OptimizerSpec> specs_;   // by variable

@@ -42,7 +42,6 @@ StalenessMethod MethodOf(const TrainingSpec& training) {
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
     : method_(MethodOf(training)),
       has_local_steps_(training.local_steps > 0),
-      rates_fall_(training.optimizer.kind == OptimizerKind::kAdagrad),
       expected_(ExpectedStaleness(training, workers)) {}
 
 uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
@@ -50,7 +49,7 @@ uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t>
   return staleness ? UsualStaleness(usual, *staleness, expected_ + before.version + 1) : usual;
 }
 
-Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, bool has_directions) const {
+Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, bool has_directions, bool rates_fall) const {
   const double stale =
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
@@ -61,7 +60,7 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, bool has_direction
     return {.share = 1 / (s * s), .memory = 1 / s, .beside = std::sqrt(known) * std::sqrt(std::sqrt(known))};
   }
   const bool is_undivided = method_ == StalenessMethod::kSteepRate && !has_directions;
-  if (is_undivided && rates_fall_) return {};
+  if (is_undivided && rates_fall) return {};
   if (method_ == StalenessMethod::kRate || is_undivided) return {.share = 1 / s};
   const double pace = known / s, root = std::sqrt(std::sqrt(known));
   if (method_ == StalenessMethod::kSteepRate) return {.share = pace / root, .steep = 1 / (s * s)};

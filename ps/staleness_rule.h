@@ -2,7 +2,7 @@
 //
 //   const StalenessRule rule(training, workers);
 //   const uint64_t usual = rule.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-//   const Damping damping = rule.Of(staleness, usual, has_directions);  // Damping() where nothing is stale
+//   const Damping damping = rule.Of(staleness, usual, has_directions, rates_fall);  // Damping() where nothing is stale
 //
 // A gradient that was computed s - 1 updates ago pulls the values back to where they were. Where s workers push at
 // once, each of s such gradients corrects the same error: together they overshoot, and the more momentum there is, the
@@ -18,7 +18,7 @@
 //                  d = v + b/s * (1 - 1/s) * b^(-1/4) * g
 //                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   steepRate:     w -= r * b/s * b^(-1/4) * (d - (1 - 1/s^2) * p), where d is the plain step, and p as above. What has
-//                  too few rows or columns for a p: r is divided by s, but with adagrad
+//                  too few rows or columns for a p: r is divided by s; with adagrad it stays r
 //   auto:          slowMomentum for momentum, nesterov, adam and adamw; steepRate for sgd, adagrad and rmsprop; else
 //                  none
 //
@@ -79,13 +79,13 @@ class StalenessRule {
   // much as the pushes that it expects: else it would rule a job of few pushes to its end.
   uint64_t UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const;
 
-  // `staleness` in updates; `usual` as UsualStaleness keeps it; `has_directions`: HasDirections of the slice.
-  Damping Of(uint64_t staleness, uint64_t usual, bool has_directions) const;
+  // `staleness` in updates; `usual` as UsualStaleness keeps it; `has_directions`: HasDirections of the slice;
+  // `rates_fall`: with each gradient that it has seen, whoever brought it, which is so with Adagrad.
+  Damping Of(uint64_t staleness, uint64_t usual, bool has_directions, bool rates_fall) const;
 
  private:
   StalenessMethod method_;  // never kAuto
   bool has_local_steps_;
-  bool rates_fall_;    // with each gradient that was seen, whoever brought it
   uint64_t expected_;  // staleness of the first pushes
 };
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_names.h"
+#include "ps/staleness_rule.h"
 #include "runtime/plan.h"
 #include "schema/text.h"
 #include "tools/cli/data_facts.h"
@@ -60,7 +61,7 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method", absl::StrCat("rate", crowd, " learns less in the same epochs"),
          "--set training.staleness.method=auto, or train for more epochs");
   }
-  if (kind == OptimizerKind::kSgd && training.staleness_method == StalenessMethod::kAuto && workers >= kSlowed) {
+  if (kind == OptimizerKind::kSgd && MethodOf(training) == StalenessMethod::kSteepRate && workers >= kSlowed) {
     warn("training.optimizer.name", absl::StrCat("sgd", crowd, " learns less in the same epochs"),
          "take momentum or adam, which learn about as much with many workers, or train for more epochs");
   }

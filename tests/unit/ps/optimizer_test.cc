@@ -162,9 +162,12 @@ TEST(OptimizerTest, BeyondWhatWasTriedAPushMovesTheMomentumLessAndASumByItsShare
   job.model.variables = {{.name = "mean", .shape = {1}, .trainable = false}};
   job.training = spec;
   job.training.batch_size = 1;
-  ServedSlice sum = SliceWith(OptimizerKind::kSgd, {0});
-  ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, Floats({1}).floats(), 63, sum));
-  EXPECT_NEAR(sum.values.floats()[0], -1.0 / 64, 1e-6);
+  for (const OptimizerKind kind : {OptimizerKind::kMomentum, OptimizerKind::kSgd, OptimizerKind::kAdagrad}) {
+    job.training.optimizer.kind = kind;
+    ServedSlice sum = SliceWith(OptimizerKind::kSgd, {0});
+    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, Floats({1}).floats(), 63, sum));
+    EXPECT_NEAR(sum.values.floats()[0], -1.0 / 64, 1e-6);
+  }
 }
 
 TEST(OptimizerTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
@@ -309,7 +312,6 @@ TEST(OptimizerTest, AGradientThatWouldOverflowChangesNothing) {
   }
 }
 
-// As in the header of ps/staleness_rule.h.
 TEST(OptimizerTest, NesterovLooksAheadAlongItsVelocity) {
   TrainingSpec spec = Spec(OptimizerKind::kNesterov);
   spec.optimizer.momentum = 0.5;

@@ -24,7 +24,7 @@ constexpr StalenessMethod kAllMethods[] = {StalenessMethod::kAuto, StalenessMeth
 
 // Of a slice that is a matrix of some rows and columns.
 Damping DampingOf(const StalenessRule& rule, uint64_t staleness, uint64_t usual = 0) {
-  return rule.Of(staleness, usual, /*has_directions=*/true);
+  return rule.Of(staleness, usual, /*has_directions=*/true, /*rates_fall=*/false);
 }
 
 TEST(StalenessRuleTest, WhereNothingIsStaleEachMethodIsThePlainOptimizer) {
@@ -39,8 +39,9 @@ TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kRate), 15, 0), (Damping{.share = 1.0 / 16}));
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 15, 0), (Damping{.share = 1.0 / 2, .steep = 1.0 / 256}));
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 63, 0), (Damping{.share = 0.125, .steep = 1.0 / 4096}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false), (Damping{.share = 1.0 / 64}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate, OptimizerKind::kAdagrad).Of(63, 0, /*has_directions=*/false), Damping())
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false, /*rates_fall=*/false),
+            (Damping{.share = 1.0 / 64}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false, /*rates_fall=*/true), Damping())
       << "its rates fall by themselves";
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 255, 0),
             (Damping{.share = 1.0 / 16, .memory = 256, .fresh = (1 - 1.0 / 256) / 32, .steep = 1.0 / 65536}));

@@ -37,7 +37,8 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "\n"
             "GPUs:       worker-0: NVIDIA H200, 87 % busy, 4.0 GiB of 140.4 GiB, 61 °C, shared by 2 workers\n"
             "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
-            "            the best: checkpoints/1-3, loss 0.071 after 8 epochs\n"
+            "            the best: checkpoints/1-3, loss 0.071 after 8 epochs, "
+            "measured at versions 1500 to 1503, kept at 1504 to 1511\n"
             "            every 1.1 s (auto: a round costs 0.01 s of work; the loss of a ps is expected every 64 s)\n"
             "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
 }
@@ -181,7 +182,8 @@ TEST(SummaryTableTest, TheDocumentedSample) {
             "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
             "Staleness:  mean/p99/max 3.0/6/9\n"
             "Checkpoint: checkpoints/1-5\n"
-            "            the best: checkpoints/1-4, loss 0.068 after 9 epochs\n");
+            "            the best: checkpoints/1-4, loss 0.068 after 9 epochs, "
+            "measured at versions 8442 to 8445, kept at 8446 to 8450\n");
 }
 
 TEST(SummaryTableTest, OfAModelWithoutAnAccuracyTheLossIsTold) {
