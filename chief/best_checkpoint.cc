@@ -98,8 +98,8 @@ void BestCheckpoint::Choose() {
     const bool is_over = candidate.value && (candidate.round || !IsBetter(*candidate.value));
     if (is_over && candidate.round && IsBetter(*candidate.value)) {
       const std::string& metric = chief_.spec.best;
-      const BestRecord best = {*candidate.round, metric,           *candidate.value,
-                               candidate.epoch,  candidate.evaluated, candidate.kept};
+      const BestRecord best = {*candidate.round,    metric,        *candidate.value, candidate.epoch,
+                               candidate.evaluated, candidate.kept};
       chief_.journal.record().best = best;
       chief_.context.out.Info(absl::StrFormat("checkpoint %s is the best so far: %s %.4g after %s%s",
                                               ToString(best.round), metric, best.value, Counted(best.epoch, "epoch"),

@@ -179,9 +179,9 @@ class LossOfOwnCodeTest : public ::testing::Test {
 };
 
 TEST_F(LossOfOwnCodeTest, OneThatIsNoNumberWhereGradientsAreFiniteIsNotBlamedOnTheRate) {
-  EXPECT_THAT(Why(std::nan("")), AllOf(HasSubstr("the loss that the code reports is no number, though all gradients"),
-                                       HasSubstr("the likely cause: what the code returns as its loss"),
-                                       Not(HasSubstr("learningRate"))));
+  EXPECT_THAT(Why(std::nan("")),
+              AllOf(HasSubstr("the loss that the code reports is no number, though all gradients"),
+                    HasSubstr("the likely cause: what the code returns as its loss"), Not(HasSubstr("learningRate"))));
 }
 
 TEST_F(LossOfOwnCodeTest, GradientsThatAreNotFiniteAreOfTraining) {
