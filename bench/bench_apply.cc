@@ -57,6 +57,7 @@ JobSpec MakeJob(OptimizerKind kind, int64_t inputs, const std::vector<int64_t>& 
   job.training.lease_batches = kTrainExamples;  // one lease: its steps count the passes
   job.training.optimizer.kind = kind;
   job.training.optimizer.learning_rate = 1e-6;
+  if (kind == OptimizerKind::kSgd) job.training.staleness_method = StalenessMethod::kSteepRate;  // that of no slot
   job.data.train = {"images", "labels"};
   return job;
 }
@@ -189,7 +190,7 @@ void Print(const char* what, Series rate, Series ratio) {
 // `passes` over all slices make one measurement.
 void Measure(const char* name, const JobSpec& job, int runs, int passes) {
   LoadedShard shard(job), stale_shard(job);  // a slice remembers how stale its pushes were
-  const size_t arrays = 1 + static_cast<size_t>(SlotCount(job.training.optimizer.kind));
+  const size_t arrays = 1 + static_cast<size_t>(SlotCount(job.training));
   Ceiling ceiling(shard.elements(), arrays);
   const double bytes = 4.0 * static_cast<double>((2 * arrays + 1) * shard.elements() * static_cast<size_t>(passes));
   const auto rate = [&](auto pass) {

@@ -62,7 +62,7 @@ class OneProcess {
       ServedSlice& served = slices_.emplace_back();
       served.values = Payload::Allocate(static_cast<size_t>(slice.bytes()));
       InitialValues(job.seed, grid_, slice.id, served.values.mutable_floats().data());
-      for (int slot = 0; slot < SlotCount(job.training.optimizer.kind); ++slot) {
+      for (int slot = 0; slot < SlotCount(job.training); ++slot) {
         served.slots.push_back(Payload::Zeros(static_cast<size_t>(slice.bytes())));
       }
     }

@@ -10,6 +10,38 @@ std::string NameOf(const MetricSpec& metric) {
   return metric.kind == MetricKind::kTopK ? absl::StrCat(kTop, metric.k) : NameIn(kMetrics, metric.kind);
 }
 
+// slowMomentum spreads a stale gradient over the updates to come, for which sgd needs a velocity. Of a momentum of 0
+// that holds the last gradient alone, and so nothing changes where nothing is stale.
+OptimizerSpec TrainingSpec::servers_optimizer() const {
+  if (local_steps > 0) return outer;
+  OptimizerSpec spec = optimizer;
+  if (spec.kind == OptimizerKind::kSgd && MethodOf(*this) == StalenessMethod::kSlowMomentum) {
+    spec.kind = OptimizerKind::kMomentum;
+    spec.momentum = 0;
+  }
+  return spec;
+}
+
+StalenessMethod MethodOf(const TrainingSpec& training) {
+  if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
+  if (training.consistency == Consistency::kSync) return StalenessMethod::kNone;  // nothing is stale
+  if (training.local_steps > 0) return StalenessMethod::kRate;
+  switch (training.optimizer.kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return StalenessMethod::kSlowMomentum;
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kRmsProp:
+      return StalenessMethod::kSteepRate;
+    case OptimizerKind::kFtrl:
+      break;
+  }
+  return StalenessMethod::kNone;
+}
+
 int SlotCount(const TrainingSpec& training) { return static_cast<int>(SlotNames(training).size()); }
 
 std::vector<std::string> SlotNames(const TrainingSpec& training) {

@@ -134,9 +134,12 @@ struct TrainingSpec {
   bool has_worker_state() const { return wire == WireFormat::kBf16 || local_steps > 0; }
   int64_t step_batches() const { return local_steps > 0 ? local_steps : push_every; }
   // With local steps a worker has `optimizer`, and the servers another one.
-  const OptimizerSpec& servers_optimizer() const { return local_steps > 0 ? outer : optimizer; }
+  OptimizerSpec servers_optimizer() const;
   bool operator==(const TrainingSpec&) const = default;
 };
+
+// The job's method, or what auto is for it: never kAuto. docs/LEARNING.md has what auto was chosen by.
+StalenessMethod MethodOf(const TrainingSpec& training);
 
 // Those of the servers' optimizer; with sync one more, the last, that sums up a group's gradients.
 std::vector<std::string> SlotNames(const TrainingSpec& training);

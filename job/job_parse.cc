@@ -50,18 +50,21 @@ void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) 
 void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training.staleness", errors);
   reader.Choice("method", kStalenessMethods, &training->staleness_method);
-  const OptimizerKind kind = training->servers_optimizer().kind;
-  const std::string actual = absl::StrCat("but training.", training->local_steps > 0 ? "outer" : "optimizer",
-                                          ".name is ", NameIn(kOptimizers, kind));
+  const bool is_local = training->local_steps > 0;
+  const OptimizerKind kind = (is_local ? training->outer : training->optimizer).kind;
+  const std::string actual =
+      absl::StrCat("but training.", is_local ? "outer" : "optimizer", ".name is ", NameIn(kOptimizers, kind));
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
     reader.Fail(*node.Find("method"), "method", what, remedy);
   };
-  if (training->staleness_method == StalenessMethod::kSlowMomentum && !RemembersGradients(kind)) {
-    refuse(absl::StrCat("slowMomentum needs an optimizer with momentum, ", actual),
-           "use auto, rate or none, or the optimizer momentum, nesterov, adam or adamw");
+  const bool may_remember = RemembersGradients(kind) || (kind == OptimizerKind::kSgd && !is_local);
+  if (training->staleness_method == StalenessMethod::kSlowMomentum && !may_remember) {
+    refuse(absl::StrCat("slowMomentum needs an optimizer that can remember gradients, ", actual),
+           is_local ? "use auto, rate or none, or an outer momentum or nesterov"
+                    : "use auto, rate or none, or the optimizer sgd, momentum, nesterov, adam or adamw");
   }
   if (training->staleness_method != StalenessMethod::kSteepRate) return reader.Finish();
-  if (training->local_steps > 0) {
+  if (is_local) {
     refuse("with local steps it is rate that counts less where the loss is steep", "use auto or rate");
   } else if (RemembersGradients(kind) || kind == OptimizerKind::kFtrl) {
     refuse(absl::StrCat("steepRate needs the optimizer sgd, rmsprop or adagrad, ", actual), "use auto, rate or none");

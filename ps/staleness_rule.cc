@@ -20,25 +20,6 @@ uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
 
 }  // namespace
 
-StalenessMethod MethodOf(const TrainingSpec& training) {
-  if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
-  if (training.local_steps > 0) return StalenessMethod::kRate;
-  switch (training.optimizer.kind) {
-    case OptimizerKind::kMomentum:
-    case OptimizerKind::kNesterov:
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return StalenessMethod::kSlowMomentum;
-    case OptimizerKind::kSgd:
-    case OptimizerKind::kAdagrad:
-    case OptimizerKind::kRmsProp:
-      return StalenessMethod::kSteepRate;
-    case OptimizerKind::kFtrl:
-      break;
-  }
-  return StalenessMethod::kNone;
-}
-
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
     : method_(MethodOf(training)),
       has_local_steps_(training.local_steps > 0),

@@ -19,8 +19,10 @@
 //                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   steepRate:     w -= r * b/s * b^(-1/4) * (d - (1 - 1/s^2) * p), where d is the plain step, and p as above. What has
 //                  too few rows or columns for a p: r is divided by s; with adagrad it stays r
-//   auto:          slowMomentum for momentum, nesterov, adam and adamw; steepRate for sgd, adagrad and rmsprop; else
-//                  none
+//   auto:          slowMomentum for sgd, momentum, nesterov, adam and adamw; steepRate for adagrad and rmsprop; none
+//                  for ftrl, and with sync
+//
+// Of sgd, slowMomentum makes a momentum of 0 (TrainingSpec::servers_optimizer).
 //
 // Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times what it forgets, as in the
 // plain rule. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it says
@@ -65,9 +67,6 @@ struct Pushes {
   uint64_t version = 0;  // those that changed it
   uint64_t usual = 0;    // their usual staleness
 };
-
-// The job's method, or what auto is for its optimizer: never kAuto.
-StalenessMethod MethodOf(const TrainingSpec& training);
 
 class StalenessRule {
  public:

@@ -270,7 +270,7 @@ void ReferenceState::Update(const Payload& gradient, const Damping& damping, uin
   const Slice& slice = oracle_->grid().at(state.slice);
   const VariableSpec& variable = oracle_->grid().variables[slice.variable];
   const TrainingSpec& training = oracle_->job().training;
-  const OptimizerSpec spec = OfVariable(training.local_steps > 0 ? training.outer : training.optimizer, variable.name);
+  const OptimizerSpec spec = OfVariable(training.servers_optimizer(), variable.name);
   std::vector<Payload> fresh;
   std::vector<UpdatedArray> arrays;
   const auto renew = [&](const Payload& old) {

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_names.h"
-#include "ps/staleness_rule.h"
 #include "runtime/plan.h"
 #include "schema/text.h"
 #include "tools/cli/data_facts.h"
@@ -61,9 +60,9 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method", absl::StrCat("rate", crowd, " learns less in the same epochs"),
          "--set training.staleness.method=auto, or train for more epochs");
   }
-  if (kind == OptimizerKind::kSgd && MethodOf(training) == StalenessMethod::kSteepRate && workers >= kSlowed) {
-    warn("training.optimizer.name", absl::StrCat("sgd", crowd, " learns less in the same epochs"),
-         "take momentum or adam, which learn about as much with many workers, or train for more epochs");
+  if (kind == OptimizerKind::kSgd && training.staleness_method == StalenessMethod::kSteepRate && workers >= kSlowed) {
+    warn("training.staleness.method", absl::StrCat("steepRate and sgd", crowd, " learn less in the same epochs"),
+         "--set training.staleness.method=auto, which keeps a velocity, or train for more epochs");
   }
   if (training.pull_ahead && workers >= kPullingAhead) {
     warn("training.pullAhead", absl::StrCat("it makes parameters about twice as stale, and", crowd, " costs accuracy"),

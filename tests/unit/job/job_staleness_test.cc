@@ -16,14 +16,38 @@ TEST(JobStaleness, AMethodOfStalenessNeedsItsOptimizers) {
   };
   for (const std::string optimizer : {"sgd", "rmsprop", "adagrad"}) {
     EXPECT_TRUE(ParseJob(with(optimizer, "steepRate"), "j.yaml").ok()) << optimizer;
+  }
+  for (const std::string optimizer : {"rmsprop", "adagrad", "ftrl"}) {
     EXPECT_THAT(OnlyError(with(optimizer, "slowMomentum")), HasSubstr("but training.optimizer.name is " + optimizer));
   }
-  for (const std::string optimizer : {"momentum", "nesterov", "adam", "adamw"}) {
+  for (const std::string optimizer : {"sgd", "momentum", "nesterov", "adam", "adamw"}) {
     EXPECT_TRUE(ParseJob(with(optimizer, "slowMomentum"), "j.yaml").ok()) << optimizer;
+    if (optimizer == "sgd") continue;
     EXPECT_THAT(OnlyError(with(optimizer, "steepRate")),
                 HasSubstr("steepRate needs the optimizer sgd, rmsprop or adagrad, but training.optimizer.name is "));
   }
   EXPECT_THAT(OnlyError(with("ftrl", "steepRate")), HasSubstr("steepRate needs the optimizer sgd, rmsprop or adagrad"));
+}
+
+TEST(JobStaleness, SgdRemembersWhatCameLateAndNothingElse) {
+  TrainingSpec training;
+  EXPECT_EQ(MethodOf(training), StalenessMethod::kSlowMomentum);
+  EXPECT_EQ(training.servers_optimizer().kind, OptimizerKind::kMomentum);
+  EXPECT_EQ(training.servers_optimizer().momentum, 0);
+  EXPECT_THAT(SlotNames(training), testing::ElementsAre("velocity"));
+  for (const StalenessMethod method : {StalenessMethod::kNone, StalenessMethod::kRate, StalenessMethod::kSteepRate}) {
+    training.staleness_method = method;
+    EXPECT_EQ(training.servers_optimizer(), training.optimizer);
+    EXPECT_EQ(SlotCount(training), 0) << "those who have no memory for a velocity ask for one of these";
+  }
+  training.staleness_method = StalenessMethod::kAuto;
+  training.consistency = Consistency::kSync;
+  EXPECT_EQ(MethodOf(training), StalenessMethod::kNone);
+  EXPECT_EQ(training.servers_optimizer(), training.optimizer);
+  training.consistency = Consistency::kAsync;
+  training.local_steps = 4;
+  EXPECT_EQ(MethodOf(training), StalenessMethod::kRate);
+  EXPECT_EQ(training.servers_optimizer(), training.outer);
 }
 
 }  // namespace

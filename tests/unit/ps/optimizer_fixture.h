@@ -35,7 +35,7 @@ inline constexpr SliceId kKernelSlice{0}, kBiasSlice{1};
 inline ServedSlice SliceWith(OptimizerKind kind, const std::vector<float>& values) {
   ServedSlice slice;
   slice.values = Floats(values);
-  for (int i = 0; i < SlotCount(kind); ++i) slice.slots.push_back(Payload::Zeros(values.size() * 4));
+  for (int i = 0; i < SlotCount(Spec(kind)); ++i) slice.slots.push_back(Payload::Zeros(values.size() * 4));
   return slice;
 }
 

@@ -52,9 +52,10 @@ TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
   const std::pair<StalenessMethod, std::vector<OptimizerKind>> methods[] = {
       {StalenessMethod::kSlowMomentum,
-       {OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam, OptimizerKind::kAdamW}},
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam,
+        OptimizerKind::kAdamW}},
       {StalenessMethod::kNone, {OptimizerKind::kFtrl}},
-      {StalenessMethod::kSteepRate, {OptimizerKind::kSgd, OptimizerKind::kAdagrad, OptimizerKind::kRmsProp}}};
+      {StalenessMethod::kSteepRate, {OptimizerKind::kAdagrad, OptimizerKind::kRmsProp}}};
   for (const auto& [method, kinds] : methods) {
     for (const OptimizerKind kind : kinds) {
       EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kAuto, kind), 7, 0), DampingOf(RuleOf(method), 7, 0));

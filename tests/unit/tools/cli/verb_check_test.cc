@@ -87,9 +87,11 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=32", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
-  EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: sgd}"}),
-              AllOf(HasSubstr("sgd with 16 workers learns less"), HasSubstr("take momentum or adam")));
-  EXPECT_THAT(warned({"cluster.workerCount=15", "training.optimizer={name: sgd}"}), IsEmpty());
+  const std::string sgd = "training.optimizer={name: sgd}", steep = "training.staleness.method=steepRate";
+  EXPECT_THAT(warned({"cluster.workerCount=16", sgd, steep}),
+              AllOf(HasSubstr("steepRate and sgd with 16 workers"), HasSubstr("--set training.staleness.method=auto")));
+  EXPECT_THAT(warned({"cluster.workerCount=15", sgd, steep}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=16", sgd}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adam}"}), IsEmpty());
   const std::string rate = "training.staleness.method=rate";
   EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: adam}", rate}),
@@ -166,12 +168,13 @@ TEST(Check, SaysHowOftenIsPushedAndInWhat) {
 TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
   const std::string dir = FreshFolder("check_bytes");
   PutFile(dir + "/job.yaml", kJob);
-  const auto total = [&](const std::string& optimizer) {
+  const auto total = [&](const std::string& optimizer, const std::string& method = "auto") {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
-                        "training.optimizer={name: " + optimizer + "}"})
+                        "training.optimizer={name: " + optimizer + "}", "--set", "training.staleness.method=" + method})
         .out;
   };
-  EXPECT_THAT(total("sgd"), HasSubstr("918.5 KiB (values 918.5 KiB, optimizer's slots 0 B)"));
+  EXPECT_THAT(total("sgd", "rate"), HasSubstr("918.5 KiB (values 918.5 KiB, optimizer's slots 0 B)"));
+  EXPECT_THAT(total("sgd"), HasSubstr("1.8 MiB (values 918.5 KiB, optimizer's slots 918.5 KiB)"));
   EXPECT_THAT(total("momentum"), HasSubstr("1.8 MiB (values 918.5 KiB, optimizer's slots 918.5 KiB)"));
   EXPECT_THAT(total("adam"), HasSubstr("2.7 MiB (values 918.5 KiB, optimizer's slots 1.8 MiB)"));
 }
@@ -185,7 +188,7 @@ TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
         .out;
   };
   EXPECT_THAT(check("bf16", "table"),
-              AllOf(HasSubstr("1.3 MiB (values 918.5 KiB, optimizer's slots 0 B, values in bf16 459.3 KiB)"),
+              AllOf(HasSubstr("2.2 MiB (values 918.5 KiB, optimizer's slots 918.5 KiB, values in bf16 459.3 KiB)"),
                     HasSubstr("each worker keeps 918.5 KiB of what rounding took from its gradients")));
   EXPECT_THAT(check("fp32", "table"), Not(HasSubstr("rounding")));
   const auto rounded = nlohmann::json::parse(check("bf16", "json")),

@@ -1,0 +1,218 @@
+// What a stale push is worth: the rules of ps/staleness_rule.h as the optimizer applies them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "schema/checkpoint_format.h"
+#include "tests/unit/ps/optimizer_fixture.h"
+
+namespace downpour {
+namespace {
+
+// The rule of ps/staleness_rule.h, by hand.
+TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
+  TrainingSpec spec = Spec(OptimizerKind::kMomentum);
+  spec.optimizer.momentum = 0.75;
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
+  slice.slots[0] = Floats({8});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
+  const double v = (1 - 0.25 / 16) * 8 + 1.0 / 16;
+  EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 15.0 / 16 / 2), 1e-6);
+
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kRmsProp}) {
+    TrainingSpec steep = Spec(kind);
+    steep.staleness_method = StalenessMethod::kSteepRate;
+    ServedSlice fresh = SliceWith(kind, {0}), stale = SliceWith(kind, {0});
+    ASSERT_TRUE(MakeOptimizer(steep).Apply(kKernelSlice, Floats({1}).floats(), 0, fresh));
+    ASSERT_TRUE(MakeOptimizer(steep).Apply(kKernelSlice, Floats({1}).floats(), 15, stale));
+    EXPECT_NEAR(stale.values.floats()[0] / fresh.values.floats()[0], 1.0 / 16, 1e-6);
+  }
+}
+
+TEST(OptimizerStalenessTest, SgdSpreadsAStalePushOverThoseToCome) {
+  const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
+  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
+  const double share = 1.0 / 16 + 15.0 / 16 / 2;
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * share, 1e-6);
+  EXPECT_NEAR(slice.slots[0].floats()[0], 1.0 / 16, 1e-6);
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({0}).floats(), 15, slice));
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (share + 15.0 / 256), 1e-6);
+
+  ServedSlice fresh = SliceWith(OptimizerKind::kSgd, {0});
+  fresh.slots[0] = Floats({8});
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 0, fresh));
+  EXPECT_EQ(ValuesOf(fresh.values), std::vector<float>{-0.5f}) << "where nothing is stale nothing is remembered";
+}
+
+// Of a slice whose bias is over, with m 8 and v 4.
+void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten, double pace) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdam);
+  spec.optimizer.beta1 = beta1;
+  spec.optimizer.beta2 = beta2;
+  ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
+  slice.version = 1 << 20;
+  slice.slots[0] = Floats({8});
+  slice.slots[1] = Floats({4});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
+  const double s = 1 + static_cast<double>(staleness);
+  const double m = (1 - forgotten) * 8 + forgotten * pace, v = beta2 * 4 + (1 - beta2);
+  const double fresh = (1 - beta1) * pace * (1 - 1 / s) / 2;  // 16 to the power of 1/4
+  EXPECT_NEAR(slice.slots[0].floats()[0], m, 1e-5) << beta1 << " " << beta2 << " " << staleness;
+  EXPECT_NEAR(slice.slots[1].floats()[0], v, 1e-6) << "what squares are like is no matter of staleness";
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + fresh) / std::sqrt(v), 1e-5) << beta1 << " " << beta2;
+}
+
+TEST(OptimizerStalenessTest, AStalePushStaysLongerInTheMeanOfAdam) {
+  ExpectAdam(0.9, 0.999, 15, 0.1 / 16, 1);
+  ExpectAdam(0.9, 0.999, 63, 0.1 / 64, 0.25);  // beyond what was tried each counts less
+  const double root = 2 * (1 - std::sqrt(0.95));
+  ExpectAdam(0.9, 0.95, 15, root, 1);  // no longer than its squares are remembered
+  ExpectAdam(0.75, 0.5, 15, 0.25, 1);  // as asked for, where that is longer anyway
+
+  ServedSlice first = SliceWith(OptimizerKind::kAdam, {0});
+  ASSERT_TRUE(MakeOptimizer(Spec(OptimizerKind::kAdam)).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
+  EXPECT_NEAR(first.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-5) << "the bias is the plain mean's";
+}
+
+TEST(OptimizerStalenessTest, WhereGradientsBecomeSmallTheStepsOfAdamDoToo) {
+  for (const double beta1 : {0.0, 0.9, 0.99}) {
+    for (const double beta2 : {0.9, 0.95, 0.98, 0.999}) {
+      for (const uint64_t staleness : {3, 15, 63, 1000}) {
+        if (1 - beta1 < 2 * (1 - std::sqrt(beta2))) continue;  // the plain rule is near that itself
+        TrainingSpec spec = Spec(OptimizerKind::kAdam);
+        spec.optimizer.beta1 = beta1;
+        spec.optimizer.beta2 = beta2;
+        const Optimizer adam = MakeOptimizer(spec);
+        ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
+        ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
+        const float first = std::abs(slice.values.floats()[0]);
+        float before = slice.values.floats()[0];
+        for (int i = 0; i < 1000; ++i) {
+          ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({0}).floats(), staleness, slice));
+          const float now = slice.values.floats()[0];
+          ASSERT_LE(std::abs(now - before), 2 * std::max(first, 0.5f)) << beta1 << " " << beta2 << " " << staleness;
+          before = now;
+        }
+      }
+    }
+  }
+}
+
+TEST(OptimizerStalenessTest, BeyondWhatWasTriedTheDecayOfAdamWGoesAtThePaceOfItsSteps) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdamW);
+  spec.optimizer.weight_decay = 0.1;
+  for (const auto& [staleness, pace] : {std::pair<uint64_t, double>{0, 1}, {15, 1}, {63, 0.25}}) {
+    ServedSlice slice = SliceWith(OptimizerKind::kAdamW, {2});
+    ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0}).floats(), staleness, slice));
+    EXPECT_NEAR(slice.values.floats()[0], 2 - 0.5 * pace * 0.1 * 2, 1e-6) << staleness;
+  }
+}
+
+// In 64 updates the values move as far as in 16 at a staleness of 15. What only sums up counts 1/s, there as before.
+TEST(OptimizerStalenessTest, BeyondWhatWasTriedAPushMovesTheMomentumLessAndASumByItsShare) {
+  TrainingSpec spec = Spec(OptimizerKind::kMomentum);
+  spec.optimizer.momentum = 0.75;
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
+  slice.slots[0] = Floats({8});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 63, slice));
+  const double v = (1 - 0.25 / 64) * 8 + 0.25 / 64;
+  EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 0.25 * 63 / 64 / 2), 1e-6);
+
+  JobSpec job;
+  job.model.variables = {{.name = "mean", .shape = {1}, .trainable = false}};
+  job.training = spec;
+  job.training.batch_size = 1;
+  for (const OptimizerKind kind : {OptimizerKind::kMomentum, OptimizerKind::kSgd, OptimizerKind::kAdagrad}) {
+    job.training.optimizer.kind = kind;
+    ServedSlice sum = SliceWith(OptimizerKind::kSgd, {0});
+    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, Floats({1}).floats(), 63, sum));
+    EXPECT_NEAR(sum.values.floats()[0], -1.0 / 64, 1e-6);
+  }
+}
+
+TEST(OptimizerStalenessTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
+  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {1});
+  const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 64, slice));
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64, 1));
+  EXPECT_FALSE(sgd.Apply(kKernelSlice, Floats({NAN}).floats(), 1000, slice));
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), std::nullopt, slice));
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64, 1)) << "and where it is not known it stays";
+}
+
+TEST(OptimizerStalenessTest, TheFirstPushesOfManyWorkersAreTakenForStale) {
+  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
+  TrainingSpec spec = Spec(OptimizerKind::kSgd);
+  spec.staleness_method = StalenessMethod::kRate;
+  ASSERT_TRUE(MakeOptimizer(spec, 16).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(30 * kStalenessOne, 0, 31));
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 / 31, 0.001);
+}
+
+// Rows of inputs whose mean is not 0: all that is left of the step is what they do not share, and 1/256 of the rest.
+TEST(OptimizerStalenessTest, AStaleStepCountsLessWhereItIsSteepest) {
+  JobSpec job;
+  job.model.inputs = {{"x", {16}}};
+  job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
+  job.training = Spec(OptimizerKind::kMomentum);
+  job.training.batch_size = 1;
+  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  std::vector<float> shared(16 * 8, 3), gradient = shared;
+  gradient[5] += 0.5f;
+  gradient[13] -= 0.5f;  // beside the shared direction
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
+  ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, slice));
+  const double share = 0.5 * (1.0 / 16 + 15.0 / 16 / 2);  // of a gradient, in the first step
+  const absl::Span<const float> values = slice.values.floats();
+  EXPECT_LT(std::abs(std::accumulate(values.begin(), values.end(), 0.0) / 128), 0.02 * share * 3) << "1/256, or so";
+  EXPECT_NEAR(values[5] - values[13], -share, 0.2 * share);
+  EXPECT_NEAR(slice.slots[0].floats()[0], 3.0 / 16, 1e-6) << "the momentum keeps all of it";
+
+  ServedSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
+  ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, fresh));
+  EXPECT_EQ(fresh.values.floats()[5], -0.5f * 3.5f) << "where nothing is stale it is the plain optimizer";
+}
+
+// All of the gradient lies along one direction. `fresh`: what the plain rule makes of it, in multiples of the rate;
+// `share`: what of that is applied at a staleness of 15, beside what the direction costs.
+void ExpectLessAlongTheLargestDirection(OptimizerKind kind, double fresh, double share,
+                                        StalenessMethod method = StalenessMethod::kAuto) {
+  JobSpec job;
+  job.model.inputs = {{"x", {16}}};
+  job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
+  job.training = Spec(kind);
+  job.training.staleness_method = method;
+  job.training.batch_size = 1;
+  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  const std::vector<float> gradient(16 * 8, 3);
+  for (const auto& [staleness, counted] : {std::pair<uint64_t, double>{0, 1}, {15, share / 256}}) {
+    ServedSlice slice = SliceWith(kind, std::vector<float>(16 * 8));
+    ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), staleness, slice));
+    for (const float value : slice.values.floats()) EXPECT_NEAR(value, -0.5 * fresh * counted, 1e-4) << staleness;
+  }
+}
+
+TEST(OptimizerStalenessTest, AStaleStepOfEachKindCountsLessAlongItsLargestDirection) {
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdam, 1, 1.0 / 16 + 15.0 / 16 / 2);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 1.0 / 16 + 15.0 / 16 / 2);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 0.5, StalenessMethod::kSteepRate);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kRmsProp, 10, 0.5);  // of a mean that holds a hundredth of g^2
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdagrad, 1, 0.5);
+}
+
+TEST(OptimizerStalenessTest, AStepOfFewRowsKeepsItsLargestPart) {
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0, 0, 0, 0});
+  ASSERT_TRUE(
+      MakeOptimizer(Spec(OptimizerKind::kMomentum)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, slice));
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-6);
+}
+
+}  // namespace
+}  // namespace downpour
