@@ -35,9 +35,8 @@ StalenessMethod MethodOf(const TrainingSpec& training) {
       return StalenessMethod::kSlowMomentum;
     case OptimizerKind::kAdagrad:
     case OptimizerKind::kRmsProp:
-      return StalenessMethod::kSteepRate;
     case OptimizerKind::kFtrl:
-      break;
+      return StalenessMethod::kSteepRate;
   }
   return StalenessMethod::kNone;
 }

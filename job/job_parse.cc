@@ -66,8 +66,9 @@ void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* traini
   if (training->staleness_method != StalenessMethod::kSteepRate) return reader.Finish();
   if (is_local) {
     refuse("with local steps it is rate that counts less where the loss is steep", "use auto or rate");
-  } else if (RemembersGradients(kind) || kind == OptimizerKind::kFtrl) {
-    refuse(absl::StrCat("steepRate needs the optimizer sgd, rmsprop or adagrad, ", actual), "use auto, rate or none");
+  } else if (RemembersGradients(kind)) {
+    refuse(absl::StrCat("steepRate needs the optimizer sgd, rmsprop, adagrad or ftrl, ", actual),
+           "use auto, rate or none");
   }
   reader.Finish();
 }

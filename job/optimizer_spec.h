@@ -129,6 +129,9 @@ constexpr bool RemembersGradients(OptimizerKind kind) {
   return false;
 }
 
+// Whether its rates fall with each gradient that it has seen, whoever brought it.
+constexpr bool RatesFall(OptimizerKind kind) { return kind == OptimizerKind::kAdagrad || kind == OptimizerKind::kFtrl; }
+
 // `pattern` has * for any characters, / too, ? for one and [abc] for one of these (POSIX fnmatch).
 bool Matches(const std::string& pattern, const std::string& variable);
 // The numbers of that variable; without overrides.

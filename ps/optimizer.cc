@@ -28,7 +28,7 @@ size_t ColumnsOf(const VariableSpec& variable) {
   return static_cast<size_t>(best);
 }
 
-constexpr size_t kLeastDirections = 8;
+constexpr size_t kLeastDirections = 4;
 
 // Those that count less of what local steps brought (staleness_rule.h).
 constexpr size_t kSteepDirections = 8;
@@ -76,9 +76,7 @@ GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpa
     return absl::Span<const float>(step);
   }
   const auto lessen = [&](auto& rule) {
-    if constexpr (requires { rule.correction; }) {
-      LessenSteepest(static_cast<float>(damping.steep), run, gradient, arrays, &rule, &buffers->deflation, step);
-    }
+    LessenSteepest(static_cast<float>(damping.steep), run, gradient, arrays, &rule, &buffers->deflation, step);
   };
   std::visit(lessen, *update);
   return gradient;
@@ -97,7 +95,7 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
 bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
   const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
   const bool has_directions = HasDirections(run_of_[ToNumber(id)], gradient.size());
-  const bool rates_fall = SpecOf(id).kind == OptimizerKind::kAdagrad;
+  const bool rates_fall = RatesFall(SpecOf(id).kind);
   const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, has_directions, rates_fall);
   if (!Step(id, gradient, damping, slice)) return false;
   slice.usual_staleness = usual;

@@ -9,6 +9,7 @@ namespace downpour {
 namespace {
 
 constexpr double kTried = 16;  // the largest s at which factors were tried
+constexpr double kPaced = 8;   // beyond it steps of slowMomentum shrink: deep narrow networks swing with 16 in full
 constexpr uint64_t kPushesOfMean = 64;
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
@@ -35,17 +36,22 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, bool has_direction
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
-  const double known = std::min(s, kTried);
+  const double known = std::min(s, method_ == StalenessMethod::kSlowMomentum ? kPaced : kTried);
+  const double root = std::sqrt(std::sqrt(known));
   if (method_ == StalenessMethod::kRate && has_local_steps_) {
     // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
-    return {.share = 1 / (s * s), .memory = 1 / s, .beside = std::sqrt(known) * std::sqrt(std::sqrt(known))};
+    return {.share = 1 / (s * s), .memory = 1 / s, .beside = std::sqrt(known) * root};
   }
-  const bool is_undivided = method_ == StalenessMethod::kSteepRate && !has_directions;
-  if (is_undivided && rates_fall) return {};
-  if (method_ == StalenessMethod::kRate || is_undivided) return {.share = 1 / s};
-  const double pace = known / s, root = std::sqrt(std::sqrt(known));
-  if (method_ == StalenessMethod::kSteepRate) return {.share = pace / root, .steep = 1 / (s * s)};
-  return {.share = pace, .memory = s, .fresh = pace * (1 - 1 / s) / root, .steep = 1 / (s * s)};
+  if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
+  const double pace = known / s;
+  if (method_ == StalenessMethod::kSteepRate) {
+    if (has_directions) return {.share = pace / root, .steep = 1 / (s * s)};
+    return rates_fall ? Damping() : Damping{.share = 1 / s};
+  }
+  // What has no direction of its own to lessen counts less as a whole: of a matrix of few rows or columns a gradient is
+  // hardly more than the part that overshoots first.
+  const double share = has_directions ? pace : pace / s;
+  return {.share = share, .memory = s, .fresh = share * (1 - 1 / s) / root, .steep = 1 / (s * s)};
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes) {

@@ -14,15 +14,18 @@
 // With s = 1 + max(staleness, usual staleness), rate r and momentum m:
 //
 //   rate:          r is divided by s
-//   slowMomentum:  v = (1 - (1 - m) / s) * v + b/s * g / s, where b is the smaller of s and 16
-//                  d = v + b/s * (1 - 1/s) * b^(-1/4) * g
-//                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
-//   steepRate:     w -= r * b/s * b^(-1/4) * (d - (1 - 1/s^2) * p), where d is the plain step, and p as above. What has
-//                  too few rows or columns for a p: r is divided by s; with adagrad it stays r
-//   auto:          slowMomentum for sgd, momentum, nesterov, adam and adamw; steepRate for adagrad and rmsprop; none
-//                  for ftrl, and with sync
+//   slowMomentum:  v = (1 - f) * v + b/s * f / (1 - m) * g, where f = min(1 - m, 1 / min(s, 10)) / s
+//                  d = v + b/s * (1 - 1/s) * b^(-1/4) * g, where b is the smaller of s and 8
+//                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction. Of what has too
+//                  few rows or columns for a p, d counts 1/s
+//   steepRate:     w -= r * b/s * b^(-1/4) * (d - (1 - 1/s^2) * p), where d is the plain step, p as above, and b the
+//                  smaller of s and 16. Of what has too few rows or columns for a p, r is divided by s; with adagrad
+//                  and ftrl, whose rates fall by themselves, it stays r. Of ftrl d is the gradient
+//   auto:          slowMomentum for sgd, momentum, nesterov, adam and adamw; steepRate for adagrad, rmsprop and ftrl;
+//                  none with sync
 //
-// Of sgd, slowMomentum makes a momentum of 0 (TrainingSpec::servers_optimizer).
+// Of sgd, slowMomentum makes a momentum of 0 (TrainingSpec::servers_optimizer). So f forgets no faster than a momentum
+// of 0.9 does from s = 10 on: a memory of s updates is as long as the delay, and is no damper of what swings with it.
 //
 // Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times what it forgets, as in the
 // plain rule. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it says
@@ -32,15 +35,15 @@
 // With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
 // worker went. Where the loss is steep each worker goes all of the way, and so the mean of s differences is the way.
 // Where it is flat each goes as far as its own batches tell, and so the way is nearer to their sum. So without momentum
-// only the part along the eight directions in which a difference is largest counts 1/s. What is beside them counts
-// b/s * b^(-1/4). Of what is no matrix all counts 1/s. A momentum is shortened instead, to max(0, 1 - (1 - m) * s) of
-// the one before. So it spans as many pushes as without staleness, of which stale ones are a kind of momentum
-// themselves.
+// only the part along the eight directions in which a difference is largest counts 1/s. What is beside them counts b/s
+// * b^(-1/4), with b the smaller of s and 16. Of what is no matrix all counts 1/s. A momentum is shortened instead, to
+// max(0, 1 - (1 - m) * s) of the one before. So it spans as many pushes as without staleness, of which stale ones are a
+// kind of momentum themselves.
 //
-// Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + b/s * g / s stands for v. A rule without momentum, such as that
+// Nesterov's looks ahead: in d, (1 - f) * v + b/s * f / (1 - m) * g stands for v. A rule without momentum, such as that
 // of variables which are not trained, has 1/s of the rate with slowMomentum too.
-// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. Beyond that the same happens
-// in slower time: in s updates the values move as far as in 16 at s = 16. A loop with a delay is stable only while gain
+// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. From b on the same happens in
+// slower time: in s updates the values move as far as in b at s = b. A loop with a delay is stable only while gain
 // times delay is small, and so b / s keeps that product from growing.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials

@@ -57,7 +57,7 @@ struct Reach {
     now[0] = Sum(now[0], Sum(Corrected(found, u.correction), Product(u.shrink, now[0])));
   }
   void operator()(const FtrlUpdate& u) {
-    const double g = Penalized(u.decay);
+    const double g = Corrected(Penalized(u.decay), u.correction);
     now[2] = Sum(now[2], Product(g, g));
     const double root = Rounded(std::sqrt(now[2]));  // the root grows by no more than the gradient
     now[1] = Sum(now[1], Sum(Product(u.learning_rate, g), Product(Sum(g, 0x1p-20 * root), now[0])));

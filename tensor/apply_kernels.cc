@@ -36,11 +36,10 @@ HWY_INLINE hn::Vec<D> Step(D d, const MomentumUpdate& u, hn::Vec<D> velocity, hn
   return hn::Add(hn::Mul(hn::Set(d, u.carry), velocity), hn::Mul(hn::Set(d, u.fresh), g));
 }
 
-void SgdStep(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
-  const SgdUpdate u = update;
+void PenalizedGradient(float decay, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
   const UpdatedArray w = arrays[0];
   ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto pushed) HWY_ATTR {
-    hn::StoreU(u.decay == 0 ? pushed : Penalized(d, pushed, hn::LoadU(d, w.in + i), u.decay), d, step + i);
+    hn::StoreU(decay == 0 ? pushed : Penalized(d, pushed, hn::LoadU(d, w.in + i), decay), d, step + i);
   });
 }
 
@@ -203,12 +202,12 @@ int32_t Adam(const AdamUpdate& update, const GradientSpan& gradient, const Updat
   });
 }
 
-int32_t Ftrl(const FtrlUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
-  const FtrlUpdate u = update;
-  const UpdatedArray w = arrays[0], z = arrays[1], n = arrays[2];
+template <class Correct>
+HWY_INLINE int32_t CorrectedFtrl(const FtrlUpdate& u, const GradientSpan& gradient, UpdatedArray w, UpdatedArray z,
+                                 UpdatedArray n, bool look, const Correct& correct) {
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
     const auto value = hn::LoadU(d, w.in + i);
-    const auto g = Penalized(d, pushed, value, u.decay);
+    const auto g = correct(d, i, Penalized(d, pushed, value, u.decay));
     const auto before = hn::LoadU(d, n.in + i);
     const auto squares = hn::Add(before, hn::Mul(g, g));
     const auto root = hn::Sqrt(squares);
@@ -223,6 +222,14 @@ int32_t Ftrl(const FtrlUpdate& update, const GradientSpan& gradient, const Updat
   });
 }
 
+int32_t Ftrl(const FtrlUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const FtrlUpdate u = update;
+  const UpdatedArray w = arrays[0], z = arrays[1], n = arrays[2];
+  return ForEachCorrected(u.correction, gradient, [&](const GradientSpan& part, size_t begin, auto correct) HWY_ATTR {
+    return CorrectedFtrl(u, part, w.From(begin), z.From(begin), n.From(begin), look, correct);
+  });
+}
+
 }  // namespace downpour::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -230,7 +237,7 @@ HWY_AFTER_NAMESPACE();
 namespace downpour {
 
 HWY_EXPORT(Sgd);
-HWY_EXPORT(SgdStep);
+HWY_EXPORT(PenalizedGradient);
 HWY_EXPORT(Momentum);
 HWY_EXPORT(MomentumStep);
 HWY_EXPORT(Squares);
@@ -273,10 +280,7 @@ struct Dispatch {
 
 // For what begins `begin` elements later.
 Update Beginning(Update update, size_t begin) {
-  const auto begin_correction = [begin](auto& rule) {
-    if constexpr (requires { rule.correction; }) rule.correction = rule.correction.From(begin);
-  };
-  std::visit(begin_correction, update);
+  std::visit([begin](auto& rule) { rule.correction = rule.correction.From(begin); }, update);
   return update;
 }
 
@@ -367,7 +371,7 @@ bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const U
 }
 
 void FindStep(const SgdUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
-  HWY_DYNAMIC_DISPATCH(SgdStep)(update, gradient, arrays.data(), step);
+  HWY_DYNAMIC_DISPATCH(PenalizedGradient)(update.decay, gradient, arrays.data(), step);
 }
 
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
@@ -380,6 +384,10 @@ void FindStep(const SquaresUpdate& update, GradientSpan gradient, absl::Span<con
 
 void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
   HWY_DYNAMIC_DISPATCH(AdamStep)(update, gradient, arrays.data(), step);
+}
+
+void FindStep(const FtrlUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
+  HWY_DYNAMIC_DISPATCH(PenalizedGradient)(update.decay, gradient, arrays.data(), step);
 }
 
 }  // namespace downpour

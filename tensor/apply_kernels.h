@@ -92,7 +92,7 @@ struct AdamUpdate {
 };
 
 // r = sqrt(n + g * g);  z += learning_rate * g - (r - sqrt(n)) * w;  n += g * g;
-// w = 0 where |z| <= l1, else (sign(z) * l1 - z) / ((beta + r) + l2)
+// w = 0 where |z| <= l1, else (sign(z) * l1 - z) / ((beta + r) + l2). A correction goes into g, before all else.
 // Source: McMahan et al., KDD 2013, Algorithm 1. Its z, l1 and l2 are multiplied by the rate here: a rate that changes
 // then scales the gradients to come, and not the values that there are.
 struct FtrlUpdate {
@@ -102,6 +102,7 @@ struct FtrlUpdate {
   float l1 = 0;
   float l2 = 0;
   float decay = 0;
+  RankOne correction = {};
 };
 
 // `step` counts the updates of these values from 1, this one included. Computed in double, rounded once.
@@ -160,12 +161,13 @@ inline constexpr Magnitudes kUnknownMagnitudes = {std::numeric_limits<double>::i
   return ApplyUpdate(update, gradient, arrays, &unknown);
 }
 
-// The step without its correction: as many numbers as the gradient has. Without decay no values are read. Then a zero
-// may have the other sign than in ApplyUpdate.
+// The step, of FTRL the gradient, without its correction: as many numbers as the gradient has. Without decay no values
+// are read. Then a zero may have the other sign than in ApplyUpdate.
 void FindStep(const SgdUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 void FindStep(const SquaresUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
+void FindStep(const FtrlUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 
 bool AllFinite(GradientSpan x);
 float LargestMagnitude(GradientSpan x);  // infinity or NaN where it holds such

@@ -1,6 +1,7 @@
 // What a stale push is worth: the rules of ps/staleness_rule.h as the optimizer applies them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -13,16 +14,27 @@
 namespace downpour {
 namespace {
 
-// The rule of ps/staleness_rule.h, by hand.
+// By hand, after ps/staleness_rule.h: what slowMomentum lets a gradient count at staleness s - 1, of a slice that is
+// too small for a direction; and what of that it applies at once.
+double Share(double s) { return std::min(s, 8.0) / (s * s); }
+double Fresh(double s) { return Share(s) * (1 - 1 / s) / std::pow(std::min(s, 8.0), 0.25); }
+
 TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   TrainingSpec spec = Spec(OptimizerKind::kMomentum);
   spec.optimizer.momentum = 0.75;
   ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
   slice.slots[0] = Floats({8});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
-  const double v = (1 - 0.25 / 16) * 8 + 1.0 / 16;
+  const double forgotten = 0.1 / 16;  // as of a momentum of 0.9
+  const double v = (1 - forgotten) * 8 + Share(16) * forgotten / 0.25;
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 15.0 / 16 / 2), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + Fresh(16)), 1e-6);
+
+  spec.optimizer.momentum = 0.96;  // which remembers longer by itself
+  slice = SliceWith(OptimizerKind::kMomentum, {0});
+  slice.slots[0] = Floats({8});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
+  EXPECT_NEAR(slice.slots[0].floats()[0], (1 - 0.04 / 16) * 8 + Share(16) / 16, 1e-6);
 
   for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kRmsProp}) {
     TrainingSpec steep = Spec(kind);
@@ -38,11 +50,15 @@ TEST(OptimizerStalenessTest, SgdSpreadsAStalePushOverThoseToCome) {
   const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
   ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
-  const double share = 1.0 / 16 + 15.0 / 16 / 2;
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * share, 1e-6);
-  EXPECT_NEAR(slice.slots[0].floats()[0], 1.0 / 16, 1e-6);
+  const double forgotten = 0.1 / 16, v = Share(16) * forgotten;
+  EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-8);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + Fresh(16)), 1e-7);
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({0}).floats(), 15, slice));
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (share + 15.0 / 256), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + Fresh(16) + (1 - forgotten) * v), 1e-7);
+
+  ServedSlice hardly = SliceWith(OptimizerKind::kSgd, {0});  // stale by one: a velocity of 4 updates
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 1, hardly));
+  EXPECT_NEAR(hardly.slots[0].floats()[0], Share(2) / 4, 1e-7);
 
   ServedSlice fresh = SliceWith(OptimizerKind::kSgd, {0});
   fresh.slots[0] = Floats({8});
@@ -51,7 +67,7 @@ TEST(OptimizerStalenessTest, SgdSpreadsAStalePushOverThoseToCome) {
 }
 
 // Of a slice whose bias is over, with m 8 and v 4.
-void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten, double pace) {
+void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten) {
   TrainingSpec spec = Spec(OptimizerKind::kAdam);
   spec.optimizer.beta1 = beta1;
   spec.optimizer.beta2 = beta2;
@@ -61,23 +77,23 @@ void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten
   slice.slots[1] = Floats({4});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
   const double s = 1 + static_cast<double>(staleness);
-  const double m = (1 - forgotten) * 8 + forgotten * pace, v = beta2 * 4 + (1 - beta2);
-  const double fresh = (1 - beta1) * pace * (1 - 1 / s) / 2;  // 16 to the power of 1/4
+  const double m = (1 - forgotten) * 8 + forgotten * Share(s), v = beta2 * 4 + (1 - beta2);
+  const double fresh = (1 - beta1) * Fresh(s);
   EXPECT_NEAR(slice.slots[0].floats()[0], m, 1e-5) << beta1 << " " << beta2 << " " << staleness;
   EXPECT_NEAR(slice.slots[1].floats()[0], v, 1e-6) << "what squares are like is no matter of staleness";
   EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + fresh) / std::sqrt(v), 1e-5) << beta1 << " " << beta2;
 }
 
 TEST(OptimizerStalenessTest, AStalePushStaysLongerInTheMeanOfAdam) {
-  ExpectAdam(0.9, 0.999, 15, 0.1 / 16, 1);
-  ExpectAdam(0.9, 0.999, 63, 0.1 / 64, 0.25);  // beyond what was tried each counts less
+  ExpectAdam(0.9, 0.999, 15, 0.1 / 16);
+  ExpectAdam(0.9, 0.999, 63, 0.1 / 64);
   const double root = 2 * (1 - std::sqrt(0.95));
-  ExpectAdam(0.9, 0.95, 15, root, 1);  // no longer than its squares are remembered
-  ExpectAdam(0.75, 0.5, 15, 0.25, 1);  // as asked for, where that is longer anyway
+  ExpectAdam(0.9, 0.95, 15, root);  // no longer than its squares are remembered
+  ExpectAdam(0.75, 0.5, 15, 0.25);  // as asked for, where that is longer anyway
 
   ServedSlice first = SliceWith(OptimizerKind::kAdam, {0});
   ASSERT_TRUE(MakeOptimizer(Spec(OptimizerKind::kAdam)).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
-  EXPECT_NEAR(first.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-5) << "the bias is the plain mean's";
+  EXPECT_NEAR(first.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16)), 1e-5) << "the bias is the plain mean's";
 }
 
 TEST(OptimizerStalenessTest, WhereGradientsBecomeSmallTheStepsOfAdamDoToo) {
@@ -104,30 +120,19 @@ TEST(OptimizerStalenessTest, WhereGradientsBecomeSmallTheStepsOfAdamDoToo) {
   }
 }
 
-TEST(OptimizerStalenessTest, BeyondWhatWasTriedTheDecayOfAdamWGoesAtThePaceOfItsSteps) {
+TEST(OptimizerStalenessTest, TheDecayOfAdamWGoesAtThePaceOfItsSteps) {
   TrainingSpec spec = Spec(OptimizerKind::kAdamW);
   spec.optimizer.weight_decay = 0.1;
-  for (const auto& [staleness, pace] : {std::pair<uint64_t, double>{0, 1}, {15, 1}, {63, 0.25}}) {
+  for (const uint64_t staleness : {0, 1, 15, 63}) {
     ServedSlice slice = SliceWith(OptimizerKind::kAdamW, {2});
     ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0}).floats(), staleness, slice));
-    EXPECT_NEAR(slice.values.floats()[0], 2 - 0.5 * pace * 0.1 * 2, 1e-6) << staleness;
+    EXPECT_NEAR(slice.values.floats()[0], 2 - 0.5 * Share(1.0 + staleness) * 0.1 * 2, 1e-6) << staleness;
   }
 }
 
-// In 64 updates the values move as far as in 16 at a staleness of 15. What only sums up counts 1/s, there as before.
-TEST(OptimizerStalenessTest, BeyondWhatWasTriedAPushMovesTheMomentumLessAndASumByItsShare) {
-  TrainingSpec spec = Spec(OptimizerKind::kMomentum);
-  spec.optimizer.momentum = 0.75;
-  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
-  slice.slots[0] = Floats({8});
-  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 63, slice));
-  const double v = (1 - 0.25 / 64) * 8 + 0.25 / 64;
-  EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 0.25 * 63 / 64 / 2), 1e-6);
-
+TEST(OptimizerStalenessTest, AStaleSumCountsOneOfS) {
   JobSpec job;
   job.model.variables = {{.name = "mean", .shape = {1}, .trainable = false}};
-  job.training = spec;
   job.training.batch_size = 1;
   for (const OptimizerKind kind : {OptimizerKind::kMomentum, OptimizerKind::kSgd, OptimizerKind::kAdagrad}) {
     job.training.optimizer.kind = kind;
@@ -169,11 +174,11 @@ TEST(OptimizerStalenessTest, AStaleStepCountsLessWhereItIsSteepest) {
   gradient[13] -= 0.5f;  // beside the shared direction
   ServedSlice slice = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, slice));
-  const double share = 0.5 * (1.0 / 16 + 15.0 / 16 / 2);  // of a gradient, in the first step
+  const double share = 0.5 * 16 * (Share(16) / 16 + Fresh(16));  // of a gradient, in the first step
   const absl::Span<const float> values = slice.values.floats();
   EXPECT_LT(std::abs(std::accumulate(values.begin(), values.end(), 0.0) / 128), 0.02 * share * 3) << "1/256, or so";
   EXPECT_NEAR(values[5] - values[13], -share, 0.2 * share);
-  EXPECT_NEAR(slice.slots[0].floats()[0], 3.0 / 16, 1e-6) << "the momentum keeps all of it";
+  EXPECT_NEAR(slice.slots[0].floats()[0], 3 * Share(16), 1e-6) << "the momentum keeps all of it";
 
   ServedSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, fresh));
@@ -200,18 +205,32 @@ void ExpectLessAlongTheLargestDirection(OptimizerKind kind, double fresh, double
 }
 
 TEST(OptimizerStalenessTest, AStaleStepOfEachKindCountsLessAlongItsLargestDirection) {
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdam, 1, 1.0 / 16 + 15.0 / 16 / 2);
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 1.0 / 16 + 15.0 / 16 / 2);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdam, 1, 16 * (Share(16) / 16 + Fresh(16)));
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 16 * (Share(16) / 160 + Fresh(16)));
   ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 0.5, StalenessMethod::kSteepRate);
   ExpectLessAlongTheLargestDirection(OptimizerKind::kRmsProp, 10, 0.5);  // of a mean that holds a hundredth of g^2
   ExpectLessAlongTheLargestDirection(OptimizerKind::kAdagrad, 1, 0.5);
+  // -z / (beta + r) of a gradient that is 3/256, where the plain rule has 3: of both z is half of it times the rate.
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kFtrl, 0.75, 0.5 * 3 / (1 + 3.0 / 256) / 0.75);
 }
 
-TEST(OptimizerStalenessTest, AStepOfFewRowsKeepsItsLargestPart) {
+TEST(OptimizerStalenessTest, AStaleStepOfFewRowsCountsLessAsAWhole) {
   ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0, 0, 0, 0});
   ASSERT_TRUE(
       MakeOptimizer(Spec(OptimizerKind::kMomentum)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, slice));
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16)), 1e-6);
+  for (const OptimizerKind falls : {OptimizerKind::kAdagrad, OptimizerKind::kFtrl}) {
+    ServedSlice fresh = SliceWith(falls, {0, 0, 0, 0}), stale = fresh;
+    ASSERT_TRUE(MakeOptimizer(Spec(falls)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 0, fresh));
+    ASSERT_TRUE(MakeOptimizer(Spec(falls)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, stale));
+    EXPECT_EQ(ValuesOf(stale.values), ValuesOf(fresh.values)) << "its rates fall by themselves";
+  }
+}
+
+TEST(OptimizerStalenessTest, FourRowsAndColumnsHaveADirection) {
+  EXPECT_TRUE(HasDirections({.columns = 4}, 16));
+  EXPECT_FALSE(HasDirections({.columns = 4}, 15));
+  EXPECT_FALSE(HasDirections({.columns = 3}, 3000));
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ TEST(StalenessRuleTest, NoneIsThePlainOptimizerWhateverIsStale) {
 }
 
 TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
+  const double root = std::sqrt(std::sqrt(8.0));
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kRate), 15, 0), (Damping{.share = 1.0 / 16}));
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 15, 0), (Damping{.share = 1.0 / 2, .steep = 1.0 / 256}));
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 63, 0), (Damping{.share = 0.125, .steep = 1.0 / 4096}));
@@ -44,9 +45,11 @@ TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
   EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false, /*rates_fall=*/true), Damping())
       << "its rates fall by themselves";
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 255, 0),
-            (Damping{.share = 1.0 / 16, .memory = 256, .fresh = (1 - 1.0 / 256) / 32, .steep = 1.0 / 65536}));
+            (Damping{.share = 1.0 / 32, .memory = 256, .fresh = (1 - 1.0 / 256) / 32 / root, .steep = 1.0 / 65536}));
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 15, 0),
-            (Damping{.share = 1, .memory = 16, .fresh = (1 - 1.0 / 16) / 2, .steep = 1.0 / 256}));
+            (Damping{.share = 0.5, .memory = 16, .fresh = 0.5 * (1 - 1.0 / 16) / root, .steep = 1.0 / 256}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(15, 0, /*has_directions=*/false, /*rates_fall=*/false),
+            (Damping{.share = 1.0 / 32, .memory = 16, .fresh = (1 - 1.0 / 16) / 32 / root, .steep = 1.0 / 256}));
 }
 
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
@@ -54,8 +57,7 @@ TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
       {StalenessMethod::kSlowMomentum,
        {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam,
         OptimizerKind::kAdamW}},
-      {StalenessMethod::kNone, {OptimizerKind::kFtrl}},
-      {StalenessMethod::kSteepRate, {OptimizerKind::kAdagrad, OptimizerKind::kRmsProp}}};
+      {StalenessMethod::kSteepRate, {OptimizerKind::kAdagrad, OptimizerKind::kRmsProp, OptimizerKind::kFtrl}}};
   for (const auto& [method, kinds] : methods) {
     for (const OptimizerKind kind : kinds) {
       EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kAuto, kind), 7, 0), DampingOf(RuleOf(method), 7, 0));

@@ -51,6 +51,12 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 
 using Arrays = std::vector<std::vector<float>>;  // values, then slots
 
+std::vector<UpdatedArray> InPlace(Arrays& arrays) {
+  std::vector<UpdatedArray> updated;
+  for (std::vector<float>& array : arrays) updated.push_back({array.data(), array.data()});
+  return updated;
+}
+
 // One element of each array, values first, and its gradient.
 struct Element {
   float g;
@@ -252,14 +258,11 @@ void ExpectCorrected(Rule update, const GradientSpan& numbers, const Arrays& sta
   const size_t n = numbers.size();
   Guarded step(n, 1, 2), left(n / kColumns + 2, 1, 5), right(kColumns, 2, 6);
   Arrays plain = state, corrected = state, out = state;
-  std::vector<UpdatedArray> of_plain, in_place, apart;
-  for (size_t a = 0; a < state.size(); ++a) {
-    of_plain.push_back({plain[a].data(), plain[a].data()});
-    in_place.push_back({corrected[a].data(), corrected[a].data()});
-    apart.push_back({corrected[a].data(), out[a].data()});
-  }
+  const std::vector<UpdatedArray> in_place = InPlace(corrected);
+  std::vector<UpdatedArray> apart;
+  for (size_t a = 0; a < state.size(); ++a) apart.push_back({corrected[a].data(), out[a].data()});
   FindStep(update, numbers, in_place, step.data());
-  ASSERT_TRUE(ApplyUpdate(update, numbers, of_plain));
+  ASSERT_TRUE(ApplyUpdate(update, numbers, InPlace(plain)));
   for (size_t i = 0; i < n; ++i) ASSERT_EQ(plain[0][i], Stepped(update, state[0][i], step.data()[i])) << i;
   update.correction = {{.columns = kColumns, .lead = kLead}, left.data(), right.data(), 4};
   ASSERT_TRUE(ApplyUpdate(update, numbers, apart));
@@ -324,8 +327,7 @@ TEST_P(ApplyKernelsTest, BoundsAreAboveWhatThereIsAndDecideNothing) {
       for (float& g : gradient) g = draw(-149, largest);
       Arrays expected = arrays;
       Reference(update, gradient, expected);
-      std::vector<UpdatedArray> in_place;
-      for (std::vector<float>& array : arrays) in_place.push_back({array.data(), array.data()});
+      const std::vector<UpdatedArray> in_place = InPlace(arrays);
       const Arrays before = arrays;
       const bool fits = Fits(expected);
       ASSERT_EQ(ApplyUpdate(update, absl::MakeConstSpan(gradient), in_place, &bounds), fits) << life << " " << push;

@@ -175,6 +175,31 @@ TEST_P(DeflationTest, WithoutDecayAStepIsFoundWithoutTheValues) {
   EXPECT_EQ(step, std::vector<float>(40, 16));
 }
 
+TEST(CorrectionTest, OfFtrlGoesIntoTheGradient) {
+  constexpr size_t kRows = 9, kColumns = 37, kN = kRows * kColumns;
+  std::vector<float> gradient, given, left, right, values(kN, 0.3f), z(kN, -0.2f), n(kN, 0.5f), step(kN);
+  for (size_t i = 0; i < kN; ++i) gradient.push_back(std::sin(static_cast<float>(i)));
+  for (size_t i = 0; i < kRows; ++i) left.push_back(0.1f * static_cast<float>(i) - 0.4f);
+  for (size_t i = 0; i < kColumns; ++i) right.push_back(std::cos(static_cast<float>(i)));
+  std::vector<float> expected_values = values, expected_z = z, expected_n = n;
+  const std::vector<UpdatedArray> arrays = {{values.data(), values.data()}, {z.data(), z.data()}, {n.data(), n.data()}};
+  FtrlUpdate update{0.1f, 1, 0.05f, 0.01f, 0.01f};
+  FindStep(update, absl::MakeConstSpan(gradient), arrays, step.data());
+  for (size_t i = 0; i < kN; ++i) {
+    ASSERT_EQ(step[i], gradient[i] + 0.01f * 0.3f) << i;
+    given.push_back(step[i] + left[i / kColumns] * right[i % kColumns]);
+  }
+  update.correction = {{.columns = kColumns}, left.data(), right.data(), 1};
+  ASSERT_TRUE(ApplyUpdate(update, absl::MakeConstSpan(gradient), arrays));
+  ASSERT_TRUE(ApplyUpdate(FtrlUpdate{0.1f, 1, 0.05f, 0.01f}, absl::MakeConstSpan(given),
+                          {{expected_values.data(), expected_values.data()},
+                           {expected_z.data(), expected_z.data()},
+                           {expected_n.data(), expected_n.data()}}));
+  EXPECT_EQ(values, expected_values);
+  EXPECT_EQ(z, expected_z);
+  EXPECT_EQ(n, expected_n);
+}
+
 // As bfloat16 the values would be infinite; all of it is the correction's.
 template <class Rule>
 void ExpectOverflow(Rule update) {
