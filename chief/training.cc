@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -64,8 +65,8 @@ void Training::FollowReports() {
     // No slice went back: they were never computed, or not on every slice.
     const uint64_t batches = Reopen(chief_.ledger.committed().Except(lacking));
     if (batches > 0) {
-      chief_.failures.Add(
-          "chief", absl::StrCat(batches, " batches that a worker reported as done are open again: a slice lacks them"));
+      chief_.failures.Add("chief", absl::StrCat("a slice lacks ", Counted(batches, "batch"),
+                                                ", reported by a worker as done: open again"));
     }
   }
   if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
@@ -87,8 +88,8 @@ uint64_t Training::Reopen(const IntervalSet& finished) {
 
 void Training::Recompute(uint64_t batches) {
   chief_.journal.costs().batches_recomputed += batches;
-  chief_.failures.Add(
-      "chief", absl::StrCat(batches, " batches that were committed are computed again, since a slice lacks them"));
+  chief_.failures.Add("chief",
+                      absl::StrCat("a slice lacks ", Counted(batches, "batch"), ", committed before: computed again"));
 }
 
 }  // namespace downpour

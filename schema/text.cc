@@ -80,7 +80,10 @@ std::string HowToGoOn(const std::string& checkpoint, const std::string& command)
   return where + CommandToGoOn(checkpoint, command);
 }
 
-std::string Counted(uint64_t n, const std::string& one) { return std::to_string(n) + " " + one + (n == 1 ? "" : "s"); }
+std::string Counted(uint64_t n, const std::string& one) {
+  const char* plural = one.ends_with("batch") ? "es" : "s";
+  return std::to_string(n) + " " + one + (n == 1 ? "" : plural);
+}
 
 std::string ShellWord(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";

@@ -29,7 +29,7 @@ bool IsPlainName(std::string_view name);
 std::string CommandToGoOn(const std::string& checkpoint, const std::string& command);
 std::string HowToGoOn(const std::string& checkpoint, const std::string& command);
 
-// "1 lease", "2 leases".
+// "1 lease", "2 leases", "2 batches".
 std::string Counted(uint64_t n, const std::string& one);
 
 // As a shell takes it for one word, in commands that people are told to type.

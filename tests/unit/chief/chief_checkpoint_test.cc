@@ -280,6 +280,14 @@ TEST_F(ChiefRoleTest, AnOlderDurableCheckpointDoesNotEndTheJob) {
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
 }
 
+TEST_F(ChiefRoleTest, OneBatchThatASliceLacksIsOne) {
+  StartRunning({"training.leaseBatches=1"});
+  cluster->Say(cluster->worker[0].control,
+               cluster->Evidence(cluster->worker[0], cluster->Ask(cluster->worker[0], 1)[0]));
+  cluster->Wait(11s);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("a slice lacks 1 batch, reported by a worker as done"));
+}
+
 // A worker that vouches for what it never pushed: the slices' records say otherwise, and they are right. However often
 // it does so, checkpoints become durable.
 TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
@@ -295,7 +303,7 @@ TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
   }
   EXPECT_EQ(cluster->Status()["recovery"]["batchesRecomputed"], 0) << "nobody computed them before";
   EXPECT_THAT(cluster->Status()["failures"].dump(),
-              HasSubstr("2 batches that a worker reported as done are open again"));
+              HasSubstr("a slice lacks 2 batches, reported by a worker as done: open again"));
   TrainAndEvaluate();
   cluster->Wait(10s);
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);

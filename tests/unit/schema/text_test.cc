@@ -48,6 +48,11 @@ TEST(TextTest, WhatIsAddedToACommandStandsBeforeTheUsersWords) {
   EXPECT_EQ(WithFlag(words, "--now"), R"(run 'it'\''s -- one' --now -- -- x)");
 }
 
+TEST(TextTest, WhatIsCountedIsOneOrSeveral) {
+  EXPECT_EQ(Counted(1, "batch") + Counted(2, "batch"), "1 batch2 batches");
+  EXPECT_EQ(Counted(0, "epoch") + Counted(1, "epoch"), "0 epochs1 epoch");
+}
+
 TEST(TextTest, OneLineStaysOne) {
   EXPECT_EQ(OneLine("sad\nE 2024-01-01 00:00:00.000 forged\tline", 100), "sad E 2024-01-01 00:00:00.000 forged line");
   EXPECT_EQ(OneLine("\x1b[2J\xc2\x9b"
