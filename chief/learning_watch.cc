@@ -119,8 +119,8 @@ std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int
   const bool is_loss_alone = learning.trouble() == LearningWatch::Trouble::kNotFinite && learning.only_nan() &&
                              job.model.loss == Loss::kOwn && servers.pushes_skipped == 0;
   if (is_loss_alone) {
-    return "the loss that the code reports is no number, though all gradients were finite so far: no push was skipped;"
-           " the likely cause: what the code returns as its loss, and not training";
+    return "the loss that the code reports is no number, though no ps tells of gradients that were not finite; the"
+           " likely cause: what the code returns as its loss, and not training";
   }
   const TrainingSpec& training = job.training;
   const double mean = MeanStaleness(servers.staleness);

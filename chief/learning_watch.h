@@ -67,7 +67,8 @@ class LearningWatch {
 };
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.
-// `servers`: of all ps. Stale pushes may be the cause. If none was skipped, all gradients were finite so far.
+// `servers`: of all ps, as far as they told this chief. Stale pushes may be the cause. Where none was skipped, no
+// gradient is known to be at fault: what a ps had not told before it ended, or told another chief, is missing here.
 std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int64_t workers, const TaskStats& servers);
 
 }  // namespace downpour

@@ -68,8 +68,9 @@ void Lifecycle::Train() {
 
 std::string Lifecycle::WhyDiverged() const {
   if (chief_.job.model.loss == Loss::kOwn && chief_.training.PushesSkipped() == 0) {
-    return "the loss of the last evaluation is not finite, though all gradients were: the model diverged, or the code"
-           " returns a loss of eval that is none; look at that, and else try a lower training.optimizer.learningRate";
+    return "the loss of the last evaluation is not finite, though no ps tells of gradients that were not: the model"
+           " diverged, or the code returns a loss of eval that is none; look at that, and else try a lower"
+           " training.optimizer.learningRate";
   }
   return "the loss of the last evaluation is not finite: the model diverged; try a lower"
          " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease";

@@ -180,7 +180,7 @@ class LossOfOwnCodeTest : public ::testing::Test {
 
 TEST_F(LossOfOwnCodeTest, OneThatIsNoNumberWhereGradientsAreFiniteIsNotBlamedOnTheRate) {
   EXPECT_THAT(Why(std::nan("")),
-              AllOf(HasSubstr("the loss that the code reports is no number, though all gradients"),
+              AllOf(HasSubstr("the loss that the code reports is no number, though no ps tells of gradients"),
                     HasSubstr("the likely cause: what the code returns as its loss"), Not(HasSubstr("learningRate"))));
 }
 
