@@ -4,7 +4,7 @@
 //   failures.Committed(lease);
 //   failures.NoteInEvaluation("worker-2", leave.why, /*alone=*/false);
 //   failures.Evaluated();
-//   failures.NoteAt(now, "worker-2", leave.why, workers);          // each of them, and what has no lease
+//   failures.NoteAt(now, 2, "worker-2", leave.why, workers);       // each of them, and what has no lease
 //   if (!failures.failure().ok()) ...the job has failed...
 //
 // Order: a lease's count outlives its workers, and commits of other leases: code that raises at one example alone would
@@ -12,7 +12,8 @@
 //   One task that fails alone, beside others, says more of its host than of the code. All evaluations have one count,
 //   since the next one fails likewise; one that is in ends it.
 //   What is tied to no example, such as a leak or a limit that each process reaches after some steps, raises in another
-//   lease each time. Of that the rate tells: kMost within kWithin, at more than half of the workers.
+//   lease each time. Of that the rate tells: kMost within kWithin, at more than half of the workers that the job wants
+//   now. Those that were scaled away count no more.
 // Cost: one entry for each lease that failed and is not committed; kMost times for each task.
 // Tests: tests/unit/chief/code_failures_test.cc.
 #pragma once
@@ -46,10 +47,12 @@ class CodeFailures {
   void NoteInEvaluation(const std::string& task, const std::string& why, bool alone) {
     Count(in_evaluation_, "in evaluations", task, why, alone);
   }
-  void NoteAt(Time now, const std::string& task, const std::string& why, int64_t workers) {
-    std::deque<Time>& times = at_[task];
+  // Of the worker with that index, where the job wants `workers`.
+  void NoteAt(Time now, int64_t index, const std::string& task, const std::string& why, int64_t workers) {
+    std::deque<Time>& times = at_[index];
     times.push_back(now);
     if (times.size() > kMost) times.pop_front();
+    at_.erase(at_.lower_bound(workers), at_.end());
     const auto tasks = std::count_if(at_.begin(), at_.end(), [now](const auto& of) {
       return of.second.size() == kMost && now - of.second.front() <= kWithin;
     });
@@ -86,7 +89,7 @@ class CodeFailures {
 
   std::map<LeaseId, Failures> failed_;
   Failures in_evaluation_;
-  std::map<std::string, std::deque<Time>> at_;  // the newest kMost failures of each task
+  std::map<int64_t, std::deque<Time>> at_;  // the newest kMost failures of each worker, by its index
   absl::Status failure_;
 };
 

@@ -96,7 +96,7 @@ void Work::NoteCodeFailure(const Task& worker, const Leave& leave, const std::st
   } else if (worker.data_good) {
     code_failures_.NoteInEvaluation(worker.name, why, alone);
   }
-  code_failures_.NoteAt(chief_.context.now, worker.name, why, workers);
+  code_failures_.NoteAt(chief_.context.now, worker.index, worker.name, why, workers);
 }
 
 void Work::Commit(LeaseId lease) {

@@ -145,6 +145,7 @@ def _tell(error: BaseException, work: modes.Work, message: str, is_refused: bool
     stack = work.left_at or [] if is_left else traceback.extract_tb(error.__traceback__)
     where = "; called from ".join(modes.places(stack))
     told = {"message": message, "where": where, "refused": is_refused, "ended": isinstance(error, MisuseError)}
+    told["unasked"] = not work.is_asked  # raised behind the probe, it has nothing to do with the first step
     with contextlib.suppress(OSError):  # the worker is dead
         work.say({"error": told})
 

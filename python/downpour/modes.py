@@ -75,6 +75,7 @@ class Work(Mode):
     patience = 40.0
 
     has_begun = False  # whether the user's code has come to its model
+    is_asked = False  # whether the worker has asked for anything since
     left_at: Optional[traceback.StackSummary] = None  # where its loop ended before the job did
 
     def __init__(self, channel: int, memory: int) -> None:
@@ -175,6 +176,7 @@ class Work(Mode):
 
     def _heard(self) -> dict:
         length = int.from_bytes(self._read(4), "little")
+        self.is_asked = True
         if length > MOST_MESSAGE_BYTES:
             raise TrainingError(f"the worker sent a message of {length} bytes: install the package of its version")
         return json.loads(self._read(length))

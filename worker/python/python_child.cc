@@ -45,6 +45,11 @@ std::string TextOf(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+bool IsSet(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && *found == true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
@@ -169,13 +174,11 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
   if (!message.ok()) return message.status();
   if (const auto error = message->find("error"); error != message->end() && error->is_object()) {
     const std::string what = CleanText(TextOf(*error, "message"), kMostWords);
-    const auto refused = error->find("refused");
-    const bool is_refused = refused != error->end() && *refused == true;
-    if (is_refused) return absl::InvalidArgumentError(what);
+    if (IsSet(*error, "refused")) return absl::InvalidArgumentError(what);
+    failed_unasked_ = IsSet(*error, "unasked");
     const std::string where = OneLine(TextOf(*error, "where"), kMostTraceback);
     const std::string told = absl::StrCat("the Python code: ", what, where.empty() ? "" : ", at ", where);
-    const auto ended = error->find("ended");
-    return ended != error->end() && *ended == true ? absl::CancelledError(told) : absl::AbortedError(told);
+    return IsSet(*error, "ended") ? absl::CancelledError(told) : absl::AbortedError(told);
   }
   const auto found = message->find(kind);
   if (found == message->end() || !found->is_object()) {
@@ -191,8 +194,9 @@ absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& k
   if (size > kMostMessage) return absl::InvalidArgumentError("a step of too many examples for one question");
   for (size_t i = 0; i < 4; ++i) text[i] = static_cast<char>(size >> 8 * i);
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
-  WriteAll(text.data(), text.size());  // in one piece, so that it is woken once
-  return Receive(kind);                // also where it has ended: it may have said why before it was asked
+  const bool asked = WriteAll(text.data(), text.size());  // in one piece, so that it is woken once
+  if (!asked) shutdown(channel_.get(), SHUT_RD);          // it may have said why before: that is read, and then its end
+  return Receive(kind);
 }
 
 }  // namespace downpour

@@ -58,6 +58,8 @@ class PythonChild {
   // Of one that has ended: the signal that others sent, SIGKILL or SIGTERM; else 0. One that crashes sends itself
   // another.
   int killed_by() const { return killed_by_; }
+  // What it last raised came before anything was asked of it, as behind the first batch of a loop.
+  bool failed_unasked() const { return failed_unasked_; }
   pid_t pid() const { return pid_; }  // 0: it has ended, and was heard to
   const std::shared_ptr<std::byte>& memory() const { return memory_; }
   // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
@@ -78,6 +80,7 @@ class PythonChild {
   std::shared_ptr<std::byte> memory_;
   pid_t pid_;
   int killed_by_ = 0;
+  bool failed_unasked_ = false;
   UniqueFd life_;     // readable once the process has ended: others may have its end of the channel
   GroupGuard guard_;  // of what its code starts
 };

@@ -193,7 +193,8 @@ class PythonComputer::Session {
     const Json batches = BatchesOf(request.lease, request.step, ids);
     const Json next = BatchAfter(request);
     absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches, next) : Compute(batches, next);
-    if (HasFailedByItself(trained.status())) return RaisedIn(request, ids, trained.status());
+    const bool in_step = HasFailedByItself(trained.status()) && !child_->failed_unasked();
+    if (in_step) return RaisedIn(request, ids, trained.status());
     if (!trained.ok()) return trained.status();
     if (trained->examples != ids.size()) {
       return absl::InvalidArgumentError(

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -55,17 +56,18 @@ TEST(CodeFailuresTest, CountsEvaluationsTogether) {
 class CodeFailuresInAnHourTest : public ::testing::Test {
  protected:
   // In a lease of its own each time.
-  void Raise(const std::string& task, int64_t workers, int times = CodeFailures::kMost, Duration apart = 1s) {
-    for (int i = 0; i < times; ++i) failures.NoteAt(now += apart, task, kRaised, workers);
+  void Raise(int64_t index, int64_t workers, int times = CodeFailures::kMost, Duration apart = 1s) {
+    const std::string task = absl::StrCat("worker-", index);
+    for (int i = 0; i < times; ++i) failures.NoteAt(now += apart, index, task, kRaised, workers);
   }
   CodeFailures failures;
   Time now{};
 };
 
 TEST_F(CodeFailuresInAnHourTest, TheOnlyWorkerMayRaiseFiveTimes) {
-  Raise("worker-0", 1, CodeFailures::kMost - 1);
+  Raise(0, 1, CodeFailures::kMost - 1);
   EXPECT_TRUE(failures.failure().ok());
-  Raise("worker-0", 1, 1);
+  Raise(0, 1, 1);
   EXPECT_EQ(failures.failure().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(failures.failure().message()),
               AllOf(HasSubstr("failed 6 times within an hour at 1 of 1 workers, the last time at worker-0: "),
@@ -73,16 +75,30 @@ TEST_F(CodeFailuresInAnHourTest, TheOnlyWorkerMayRaiseFiveTimes) {
 }
 
 TEST_F(CodeFailuresInAnHourTest, WhatRaisesNowAndThenGoesOnForDays) {
-  Raise("worker-0", 1, 200, CodeFailures::kWithin / (CodeFailures::kMost - 1) + 1s);
+  Raise(0, 1, 200, CodeFailures::kWithin / (CodeFailures::kMost - 1) + 1s);
   EXPECT_TRUE(failures.failure().ok());
 }
 
 TEST_F(CodeFailuresInAnHourTest, OnlyMoreThanHalfOfTheWorkersSayThatItIsNotTheHosts) {
-  Raise("worker-0", 4, 100);
-  Raise("worker-1", 4, 100);
+  Raise(0, 4, 100);
+  Raise(1, 4, 100);
   EXPECT_TRUE(failures.failure().ok());
-  Raise("worker-2", 4);
+  Raise(2, 4);
   EXPECT_FALSE(failures.failure().ok());
+}
+
+TEST_F(CodeFailuresInAnHourTest, WorkersThatWereScaledAwayCountNoMore) {
+  for (const int64_t index : {3, 4, 5}) Raise(index, 6);
+  Raise(0, 2);
+  EXPECT_TRUE(failures.failure().ok()) << failures.failure();
+  Raise(1, 2);
+  EXPECT_THAT(std::string(failures.failure().message()), HasSubstr(" at 2 of 2 workers, "));
+}
+
+TEST_F(CodeFailuresInAnHourTest, OneThatStillRaisesOnItsWayOutCountsNoMore) {
+  Raise(0, 2);
+  Raise(2, 2);
+  EXPECT_TRUE(failures.failure().ok()) << failures.failure();
 }
 
 TEST(CodeFailuresTest, CodeThatEndedIsNotTriedAgain) {

@@ -56,6 +56,21 @@ TEST_F(PythonChildTest, WhatItSaidBeforeItWasAskedIsHeardThoughItHasEnded) {
   EXPECT_EQ(child->Ask({{"train", 1}}, "trained").status(), absl::AbortedError("the Python code: no luck"));
 }
 
+TEST_F(PythonChildTest, AQuestionThatCannotBeWrittenWhollyIsWaitedForNoMore) {
+  const auto child = Started(R"(exec python3 - <<END
+import signal, socket
+channel = socket.socket(fileno=$channel)
+channel.shutdown(socket.SHUT_RD)
+channel.sendall(b'\x0c\0\0\0{"ready":{}}')
+signal.pause()
+END
+)");
+  ASSERT_TRUE(child->Receive("ready").ok());
+  const absl::Status status = child->Ask({{"train", 1}}, "trained").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(child->pid(), 0) << "it is not asked again";
+}
+
 TEST_F(PythonChildTest, CodeThatEndedInGoodOrderIsToldFromCodeThatRaised) {
   const auto status_of = [this](const std::string& length, const std::string& ended) {
     return StatusOf("printf '\\x" + length + "\\0\\0\\0{\"error\":{\"message\":\"m\",\"ended\":" + ended +

@@ -190,6 +190,23 @@ TEST_F(PythonComputerTest, WhatTheCodeRaisesIsToldWithTheExamplesThatItWasGiven)
                                                   "): the Python code: ValueError: of nine, at task.py:9")));
 }
 
+TEST_F(PythonComputerTest, WhatTheCodeRaisedBeforeItWasAskedIsOfNoStep) {
+  for (const bool ended : {false, true}) {
+    std::string script = kScript;
+    script.insert(script.find("while head"),
+                  absl::StrCat("say({\"error\": {\"message\": \"behind the probe\", \"unasked\": True, \"ended\": ",
+                               ended ? "True" : "False", "}})\n"));
+    scratch_.Write("script", script);
+    Prepare();
+    absl::Status said;
+    computer_.Run(
+        TrainStep{.lease = LeaseId{0}, .step = 1, .updates = {{SliceId{0}, Payload::Zeros(3 * sizeof(float))}}},
+        [&](const absl::Status& status, const ComputeResult&) { said = status; });
+    const std::string told = "the Python code: behind the probe";
+    EXPECT_EQ(said, ended ? absl::CancelledError(told) : absl::AbortedError(told));
+  }
+}
+
 // As one does that crashes, or whose code calls exit. One that was killed says nothing of the code.
 TEST_F(PythonComputerTest, AProcessThatEndsByItselfInAStepHasFailedAsCodeThatRaises) {
   for (const auto& [how, code, words] :
