@@ -12,6 +12,8 @@ from downpour.errors import TrainingError
 from downpour.run import Outcome
 from downpour.variables import Memory, Variable, check
 
+_EMBEDDINGS = torch.nn.Embedding, torch.nn.EmbeddingBag
+
 
 class TorchModel:
     """The variables are the module's parameters, in their order, and then its float buffers.
@@ -36,6 +38,11 @@ class TorchModel:
             parameter = part._parameters[key]
             self._check(name, parameter)
             is_trained = parameter.requires_grad and (chosen is None or id(parameter) in chosen)
+            if is_trained and isinstance(part, _EMBEDDINGS) and part.max_norm is not None:
+                raise TrainingError(
+                    f"{name} is changed in forward by max_norm, but the servers alone change parameters: "
+                    "leave max_norm out, or scale what the layer returns"
+                )
             self.variables.append(Variable(name, tuple(parameter.shape), is_trained))
             if is_trained:
                 self.parameters[name] = parameter
@@ -149,18 +156,22 @@ class TorchModel:
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
-        """What changes buffers and gradients in here leaves no trace, unless it gives the parameters other values: a
-        model that does so by its first batch notes in a buffer that it has."""
-        before = [parameter.detach().clone() for parameter in self.module.parameters()]
+        """What changes buffers and gradients in here leaves no trace, unless it gives trained parameters other values:
+        a model that does so by its first batch notes in a buffer that it has."""
+        before = self._sums()
         places = [(part._buffers, key) for _, part, key in _each(self.module, "_buffers")]
         buffers = [(holder, key, holder[key], holder[key].clone()) for holder, key in places]
         yield
-        is_same = all(map(torch.equal, before, self.module.parameters()))
-        for holder, key, buffer, value in buffers if is_same else ():
+        for holder, key, buffer, value in buffers if self._sums() == before else ():
             with torch.no_grad():
                 holder[key] = buffer.copy_(value)
         for parameter in self.module.parameters():
             parameter.grad = None
+
+    def _sums(self) -> list[int]:
+        """Of the bits of each trained parameter: others once it has other values, whether or not they are numbers, and
+        however they were written. Versions do not tell of what is written to its `data`."""
+        return [int(p.detach().view(torch.int32).sum(dtype=torch.int32)) for p in self.parameters.values()]
 
     def to_device(self, batch: Any) -> Any:
         """The batch with all its tensors where the module is."""

@@ -82,7 +82,9 @@ def fit(
         adapter.check_gradients(probe.gradients)
     run.begin(adapter, probe)
     for batch in run.batches():
+        changes = adapter.changes()
         outcome = outcome_of(batch)
+        _check_unchanged(changes, adapter.changes())
         run.pushed(outcome.loss, outcome.gradients)
     return model, mode.history
 
@@ -153,17 +155,12 @@ class steps:  # noqa: N801 (a call, as range is)
         yield self._run.train.batch(*self._run.probe())
         if self._run.model is None:
             raise MisuseError("a batch came without a push of the one before: call downpour.push for each")
-        self._check_unchanged(self._run.model.changes())
+        _check_unchanged(self._changes, self._run.model.changes())
         for batch in self._run.batches():
             self._changes = self._run.model.changes()
             self._is_pushed = False
             yield batch
-            self._check_unchanged(self._run.model.changes())
-
-    def _check_unchanged(self, changes: Any) -> None:
-        if changes != self._changes:
-            changed = next(name for name, count in changes.items() if count != self._changes.get(name))
-            raise MisuseError(f"{_STEPPED}; {changed} was changed, and a model may do so in its first batch alone")
+            _check_unchanged(self._changes, self._run.model.changes())
 
     def _push(self, model: Any, loss: Any, gradients: Any) -> None:
         if self._is_pushed:
@@ -180,7 +177,7 @@ class steps:  # noqa: N801 (a call, as range is)
         adapter = self._run.model
         if model is not adapter.module:
             raise MisuseError("push was given another model than before: a loop trains one model")
-        self._check_unchanged(adapter.changes())
+        _check_unchanged(self._changes, adapter.changes())
         self._run.pushed(loss, gradients)
 
 
@@ -196,6 +193,15 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     if _looping is None:
         raise TrainingError("push belongs into a loop over downpour.steps: write one")
     _looping._push(model, loss, gradients)
+
+
+def _check_unchanged(before: Any, changes: Any) -> None:
+    if changes != before:
+        changed = next(name for name, count in changes.items() if count != before.get(name))
+        raise MisuseError(
+            f"{changed} was changed, and behind the first batch only the servers may do so: leave out what does it, "
+            "such as an optimizer.step() or max_norm"
+        )
 
 
 @contextlib.contextmanager

@@ -242,6 +242,22 @@ downpour.fit(model, train=(words, words[:, 0] % 2), loss=torch.nn.CrossEntropyLo
         numpy.testing.assert_array_equal(*gradients)
         self.assertEqual(sorted(set(gradients[0].any(axis=1))), [False, True], "rows that no example of the batch has")
 
+    def test_the_probe_leaves_no_trace_in_statistics(self):
+        for table, last in [("max_norm=0.1, freeze=True", "0"), ("freeze=False", "numpy.nan")]:
+            with self.subTest(table=table):
+                self.write(f"""
+import numpy, torch, downpour
+torch.manual_seed(1)
+words = torch.randint(0, 50, (40, 3))
+embedding = torch.nn.Embedding.from_pretrained(torch.randn(50, 4), {table})
+model = torch.nn.Sequential(embedding, torch.nn.Flatten(), torch.nn.BatchNorm1d(12), torch.nn.Linear(12, 2))
+model[3].bias.data[0] = {last}
+downpour.fit(model, train=(words, words[:, 0] % 2), loss=torch.nn.CrossEntropyLoss())
+""")
+                initial = self.describe()[1]
+                self.assertFalse(initial["2.running_mean"].any())
+                self.assertTrue((initial["2.running_var"] == 1).all())
+
     def test_a_gradient_that_is_not_finite_is_handed_on(self):
         worker = self.work("sgd")
         worker.parameter("out.bias")[0] = numpy.nan

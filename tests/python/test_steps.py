@@ -145,7 +145,7 @@ class StepsTest(ChildTest):
             ("end", "downpour.push(model, loss=loss)", True, "push was called twice for one batch"),
             ("after", "continue", False, "a batch came without a push of the one before"),
             ("after", "downpour.push(torch.nn.Linear(4, 3), loss=loss)", False, "push was given another model"),
-            ("end", "torch.nn.init.zeros_(model[0].weight)", True, "step.. out, .*; 0.weight was changed, and a model"),
+            ("end", "torch.nn.init.zeros_(model[0].weight)", True, "0.weight was changed, and behind the first"),
         ]:
             self.loop(**{place: what if first else later.format(what).strip()})
             with self.subTest(what=what, first=first):
@@ -154,8 +154,41 @@ class StepsTest(ChildTest):
                 self.assertRegex(error["message"], sentence)
                 self.assertRegex(error["where"], r"^task.py:[12]\d, in <module>: ")
                 self.assertTrue(error["ended"])
+                self.assertEqual(error["unasked"], first)
                 if what == "optimizer.step()":
                     self.assertIn(what, error["where"], "the line that calls it")
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_what_is_raised_behind_the_probe_is_told_from_what_a_step_raises(self):
+        self.loop(end="raise ValueError('behind it')")
+        error = self.work().hear()["error"]
+        self.assertEqual((error["message"], error["unasked"]), ("ValueError: behind it", True))
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_parameters_that_change_in_each_batch_are_named(self):
+        code = """
+import torch, downpour
+table = torch.nn.Embedding(9, 3)
+words = torch.randint(0, 9, (40,))
+def step(model, batch):
+    {what}
+    return torch.nn.functional.embedding(batch, model.weight, max_norm=norm).square().mean()
+optimizer = torch.optim.SGD(table.parameters(), 0.1)
+{loop}
+"""
+        fit = "downpour.fit(table, train=words, step=step, optimizer=optimizer)"
+        loop = """
+for batch in downpour.steps(words, optimizer=optimizer):
+    loss = step(table, batch)
+    loss.backward()
+    downpour.push(table, loss=loss)
+"""
+        for what, run in [("norm = 0.1", fit), ("norm = 0.1", loop), ("norm = None; optimizer.step()", fit)]:
+            with self.subTest(what=what, run=run):
+                self.write(code.replace("{what}", what).replace("{loop}", run))
+                error = self.work().train((range(8), 1))["error"]
+                self.assertRegex(error["message"], "^weight was changed, .* such as an optimizer.step.. or max_norm$")
+                self.assertTrue(error["ended"])
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_the_optimizer_is_as_it_was_once_the_loop_is_over(self):
@@ -175,7 +208,7 @@ class ByData(torch.nn.Module):
     def forward(self, x):
         if not self.is_initialized:
             with torch.no_grad():
-                self.shift.copy_(-x.mean(0))
+                self.{shift}.copy_(-x.mean(0))
             self.is_initialized.fill_(1)
         return x + self.shift
 model = torch.nn.Sequential(ByData(), torch.nn.Linear(4, 3))
@@ -184,11 +217,12 @@ model = torch.nn.Sequential(ByData(), torch.nn.Linear(4, 3))
 xs = torch.stack([item["x"] for item in items])
 downpour.fit(model, train=(xs, torch.arange(40) % 3), loss=entropy, optimizer=optimizer, batch_size=8)
 """
-        for flag, loop in (("0", True), ("0", False), ("0.0", False)):
-            with self.subTest(flag=flag, loop=loop):
+        for flag, loop, shift in (("0", True, "shift"), ("0", False, "shift"), ("0.0", False, "shift.data")):
+            with self.subTest(flag=flag, loop=loop, shift=shift):
                 self.loop()
                 task = self.folder / "task.py"
-                text = task.read_text().replace("items =", layer.replace("{flag}", flag) + "items =")
+                layers = layer.replace("{flag}", flag).replace("{shift}", shift)
+                text = task.read_text().replace("items =", layers + "items =")
                 task.write_text(text if loop else text[: text.index("def evaluate")] + fit)
                 worker = self.work()
                 shift = worker.parameter("0.shift").copy()
