@@ -183,7 +183,8 @@ for batch in downpour.steps(words, optimizer=optimizer):
     loss.backward()
     downpour.push(table, loss=loss)
 """
-        for what, run in [("norm = 0.1", fit), ("norm = 0.1", loop), ("norm = None; torch.nn.init.ones_(model.weight)", fit)]:
+        write = "norm = None; torch.nn.init.ones_(model.weight)"
+        for what, run in [("norm = 0.1", fit), ("norm = 0.1", loop), (write, fit)]:
             with self.subTest(what=what, run=run):
                 self.write(code.replace("{what}", what).replace("{loop}", run))
                 error = self.work().train((range(8), 1))["error"]
