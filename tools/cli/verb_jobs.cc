@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -9,23 +8,15 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "job/job_file.h"
-#include "job/yaml_tree.h"
-#include "runtime/driver/posix_job_file.h"
 #include "service/job.h"
-#include "service/object_store.h"
 #include "service/service_client.h"
-#include "tools/cli/job_options.h"
+#include "tools/cli/job_submission.h"
 #include "tools/cli/python_packages.h"
 #include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
-#include "tools/cluster/private_folder.h"
 #include "tools/cluster/text_table.h"
 
 namespace downpour {
@@ -40,107 +31,11 @@ constexpr auto kPause = std::chrono::milliseconds(500);
 struct JobsOptions {
   ServiceSettings service;
   ServiceAddress elsewhere;
-  std::string name, bucket_folder, filter, config;
-  std::vector<std::string> labels;
-  JobOptions job;
-  PythonCode code;
+  std::string filter;
+  JobSubmission submission;
 };
 
-json LabelsOf(const JobsOptions& options) {
-  json labels = json::object();
-  for (const std::string& label : options.labels) {
-    const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
-    labels[pair.first] = pair.second;
-  }
-  return labels;
-}
-
-std::string PathOf(const JobsOptions& options) { return absl::StrCat(kJobs, "/", options.name); }
-
-// The code in the service's store, as URIs: what lies there already, and one archive of the rest. Its name is new each
-// time, so no job's code ever changes.
-absl::StatusOr<json> Upload(const JobsOptions& options, PythonCode code, const ServiceClient& service) {
-  json uris = json::array();
-  for (const std::string& package : code.packages) {
-    if (absl::StartsWith(package, "gs://")) uris.push_back(package);
-  }
-  std::erase_if(code.packages, [](const std::string& package) { return absl::StartsWith(package, "gs://"); });
-  if (!uris.empty() && code.packages.empty() && code.package_path.empty()) return uris;
-  const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
-  if (!scratch.ok()) return scratch.status();
-  const absl::StatusOr<Payload> packed = GatherCode(code, scratch->path());
-  if (!packed.ok()) return packed.status();
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  const std::string name = absl::StrCat(options.name, "/", now, "/package-0.tar.gz");
-  const std::string text(reinterpret_cast<const char*>(packed->data()), packed->size());
-  const absl::StatusOr<json> stored = service.Ask(
-      "POST", absl::StrCat("/upload/storage/v1/b/", kPackagesBucket, "/o?uploadType=media&name=", name), text);
-  if (!stored.ok()) return absl::AbortedError(stored.status().message());  // the service's word, not the job's fault
-  uris.push_back(absl::StrCat("gs://", kPackagesBucket, "/", name));
-  return uris;
-}
-
-json JsonOf(const YamlNode& node) {
-  json value;
-  if (node.Is(YamlNode::Kind::kSequence)) {
-    value = json::array();
-    for (const YamlNode& item : node.items) value.push_back(JsonOf(item));
-  } else if (node.Is(YamlNode::Kind::kMap)) {
-    value = json::object();
-    for (const YamlEntry& entry : node.entries) value[entry.key] = JsonOf(entry.value);
-  } else if (node.Is(YamlNode::Kind::kScalar)) {
-    int64_t whole = 0;
-    double number = 0;
-    value = node.text;
-    if (node.quoted) return value;
-    if (node.text == "true" || node.text == "false") return node.text == "true";
-    if (absl::SimpleAtoi(node.text, &whole)) return whole;
-    if (absl::SimpleAtod(node.text, &number)) return number;
-  }
-  return value;
-}
-
-// The trainingInput of gcloud's --config.
-absl::StatusOr<json> ReadConfig(const std::string& path) {
-  if (path.empty()) return json::object();
-  const absl::StatusOr<std::string> text = ReadJobText(path);
-  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(text.status().message())));
-  const YamlTree tree = ReadYaml(*text);
-  if (!tree.errors.empty()) {
-    const YamlError& error = tree.errors.front();
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.line, ":", error.column, ": ", error.what));
-  }
-  const YamlNode* input = tree.root.Find("trainingInput");
-  if (input != nullptr && input->Is(YamlNode::Kind::kMap)) return JsonOf(*input);
-  return absl::InvalidArgumentError(absl::StrCat(path, ": trainingInput is missing, or no map"));
-}
-
-// What the service is sent. A job of the user's Python code is one of AI Platform's, any other is a job file.
-absl::StatusOr<json> BodyOf(const JobsOptions& options, const PythonCode& code, const ServiceClient& service,
-                            Streams streams) {
-  json body = {{"jobId", options.name}};
-  if (!options.labels.empty()) body["labels"] = LabelsOf(options);
-  absl::StatusOr<json> input = ReadConfig(options.config);
-  if (!input.ok()) return input.status();
-  if (!input->empty()) body["trainingInput"] = *input;
-  if (code.module.empty()) {
-    const ChosenJob chosen = LoadChosenJob(options.job, "jobs submit", streams);
-    if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
-    body["jobFile"] = CanonicalJob(chosen.parsed.job);
-    return body;
-  }
-  const absl::StatusOr<json> packages = Upload(options, code, service);
-  if (!packages.ok()) return packages.status();
-  std::string tier = options.job.scale_tier;
-  if (tier.empty()) tier = input->contains("scaleTier") ? (*input)["scaleTier"].dump() : "BASIC";
-  std::erase(tier, '"');
-  std::transform(tier.begin(), tier.end(), tier.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
-  body["trainingInput"].update({{"scaleTier", tier}, {"pythonModule", code.module}, {"packageUris", *packages}});
-  if (!code.args.empty()) body["trainingInput"]["args"] = code.args;
-  if (!options.bucket_folder.empty()) body["trainingInput"]["jobDir"] = options.bucket_folder;
-  return body;
-}
+std::string PathOf(const JobsOptions& options) { return absl::StrCat(kJobs, "/", options.submission.name); }
 
 int Fail(const absl::Status& status, Streams streams) {
   return Complain(streams, "jobs", std::string(status.message()), kExitFailed);
@@ -148,39 +43,18 @@ int Fail(const absl::Status& status, Streams streams) {
 
 int SayState(const JobsOptions& options, const absl::StatusOr<json>& job, Streams streams) {
   if (!job.ok()) return Fail(job.status(), streams);
-  streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
+  streams.out << "Job " << options.submission.name << " is " << (*job)["state"].get<std::string>() << "\n";
   return kExitDone;
 }
 
-// Found before anything is sent to the service.
-std::string WhyNoSubmission(const JobsOptions& options, const PythonCode& code) {
-  if (!IsJobName(options.name)) {
-    return absl::StrCat(options.name, " is no name of a job: it must be a letter, then letters, digits and _");
-  }
-  for (const std::string& label : options.labels) {
-    if (!absl::StrContains(label, '=')) return absl::StrCat("--labels ", label, ": say KEY=VALUE");
-  }
-  if (const absl::Status labels = ReadLabels(LabelsOf(options)).status(); !labels.ok()) {
-    return absl::StrCat("--", std::string(labels.message()));
-  }
-  if (std::string why = WhyNoCode(code); !why.empty()) return why;
-  const bool has_file = !options.job.job_file.empty();
-  if (code.module.empty()) {
-    return has_file ? "" : "there is no job: give --file JOB.yaml, or --module-name and --package-path of Python code";
-  }
-  if (!has_file && options.job.settings.empty()) return "";
-  return absl::StrCat(has_file ? "--file" : "--set", " is for jobs without Python code, and this one has the module ",
-                      code.module, ": give its own arguments after --, and the cluster's by --config");
-}
-
 int Submit(const JobsOptions& options, const ServiceClient& service, Streams streams) {
-  JobOptions said = options.job;
-  said.config_file = options.config;
-  const absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(said, options.code, Store::kOfService);
+  JobOptions said = options.submission.job;
+  said.config_file = options.submission.config;
+  const absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(said, options.submission.code, Store::kOfService);
   if (!of_files.ok()) return Complain(streams, "jobs", std::string(of_files.status().message()), kExitBadJobFile);
-  if (const std::string why = WhyNoSubmission(options, of_files->code); !why.empty())
+  if (const std::string why = WhyNoSubmission(options.submission, of_files->code); !why.empty())
     return Complain(streams, "jobs", why, kExitBadCommandLine);
-  const absl::StatusOr<json> body = BodyOf(options, of_files->code, service, streams);
+  const absl::StatusOr<json> body = BodyOf(options.submission, of_files->code, service, streams);
   if (absl::IsInvalidArgument(body.status())) {
     return Complain(streams, "jobs", std::string(body.status().message()), kExitBadJobFile);
   }
@@ -188,7 +62,7 @@ int Submit(const JobsOptions& options, const ServiceClient& service, Streams str
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
   if (const int code = SayState(options, job, streams); code != kExitDone) return code;
   const bool is_elsewhere = !options.elsewhere.address.empty();
-  const std::string rest = absl::StrCat(" ", options.name, is_elsewhere ? " --service " : " --root ",
+  const std::string rest = absl::StrCat(" ", options.submission.name, is_elsewhere ? " --service " : " --root ",
                                         is_elsewhere ? options.elsewhere.address : options.service.root, "\n");
   streams.err << "Next: downpour jobs describe" << rest << "      downpour jobs stream-logs" << rest;
   return kExitDone;
@@ -227,14 +101,14 @@ int Cancel(const JobsOptions& options, const ServiceClient& service, Streams str
 int Delete(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   const absl::StatusOr<json> done = service.Ask("DELETE", PathOf(options), "{}");
   if (!done.ok()) return Fail(done.status(), streams);
-  streams.out << "Job " << options.name << " is deleted, with its folder\n";
+  streams.out << "Job " << options.submission.name << " is deleted, with its folder\n";
   return kExitDone;
 }
 
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
 absl::Status ShowNews(const JobsOptions& options, const ServiceClient& service, std::set<std::string>* shown,
                       Streams streams) {
-  json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.name, "\"")}};
+  json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.submission.name, "\"")}};
   do {
     const absl::StatusOr<json> page = service.Ask("POST", "/v2/entries:list", asked.dump());
     if (!page.ok()) return page.status();
@@ -331,7 +205,7 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
     AddPlaceOptions(*verb, options.get());
-    if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
+    if (std::string(name) != "list") verb->add_option("JOB", options->submission.name, "The job's name")->required();
     verb->callback([chosen, begins, action = std::move(action), submits = std::string(name) == "submit"] {
       *chosen = action;
       *begins = submits;
@@ -340,24 +214,29 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
   };
   CLI::App* submit = add("submit", "Submit a job file, or a module of your own Python code",
                          [=](const ServiceClient& service) { return Submit(*options, service, streams); });
-  submit->add_option("--file", options->job.job_file, "A job file, for a model without Python code")
+  submit->add_option("--file", options->submission.job.job_file, "A job file, for a model without Python code")
       ->type_name("JOB.yaml");
-  submit->add_option("--set", options->job.settings, "Of the job file: training.epochs=3")
+  submit->add_option("--set", options->submission.job.settings, "Of the job file: training.epochs=3")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  submit->add_option("--scale-tier", options->job.scale_tier, "BASIC, STANDARD_1 or PREMIUM_1")->type_name("TIER");
-  submit->add_option("--labels", options->labels, "team=a,kind=b")
+  submit->add_option("--scale-tier", options->submission.job.scale_tier, "BASIC, STANDARD_1 or PREMIUM_1")
+      ->type_name("TIER");
+  submit->add_option("--labels", options->submission.labels, "team=a,kind=b")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  submit->add_option("--job-dir", options->bucket_folder, "What the module gets as --job-dir")
+  submit->add_option("--job-dir", options->submission.bucket_folder, "What the module gets as --job-dir")
       ->type_name("gs://BUCKET/NAME");
-  submit->add_option("--config", options->config, "trainingInput as of gcloud's --config: hyperparameters, workerCount")
+  submit
+      ->add_option("--config", options->submission.config,
+                   "trainingInput as of gcloud's --config: hyperparameters, workerCount")
       ->type_name("CONFIG.yaml");
-  submit->add_option(kModuleOption, options->code.module, "The Python module that makes the model: trainer.task");
-  submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
-  AddPackagesOption(*submit, "Wheels and sdists, or gs:// of the service's store", &options->code.packages);
-  submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
+  submit->add_option(kModuleOption, options->submission.code.module,
+                     "The Python module that makes the model: trainer.task");
+  submit->add_option("--package-path", options->submission.code.package_path, "The folder of its package")
+      ->type_name("DIR");
+  AddPackagesOption(*submit, "Wheels and sdists, or gs:// of the service's store", &options->submission.code.packages);
+  submit->add_option("args", options->submission.code.args, "After --: the arguments of the module's own");
   add("list", "All jobs, the newest first", [=](const ServiceClient& service) {
     return ListJobs(*options, service, streams);
   })->add_option("--filter", options->filter, "state=RUNNING AND labels.team:a");
