@@ -153,16 +153,13 @@ double AgeSeconds(const ChiefView& chief, int64_t unix_ms) {
 BestReport OfBest(const ChiefView& chief) {
   const BestRecord& best = chief.journal.record().best;
   if (best == BestRecord()) return {};
-  const auto versions = [](const VersionSpan& of) {
-    return of.empty() ? VersionReport() : VersionReport{.oldest = of.oldest, .newest = of.newest};
-  };
   return {.round = ToString(best.round),
           .path = CheckpointDir(best.round),
           .metric = best.metric,
           .value = best.value,
           .epoch = best.epoch,
-          .evaluated = versions(best.evaluated),
-          .kept = versions(best.kept)};
+          .evaluated = ReportOf(best.evaluated),
+          .kept = ReportOf(best.kept)};
 }
 
 CheckpointReport OfCheckpoint(const ChiefView& chief) {

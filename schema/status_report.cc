@@ -156,7 +156,16 @@ absl::StatusOr<Report> Parse(std::string_view text) {
 
 }  // namespace
 
+VersionReport ReportOf(const VersionSpan& span) {
+  return span.empty() ? VersionReport() : VersionReport{.oldest = span.oldest, .newest = span.newest};
+}
+
+VersionSpan SpanOf(const VersionReport& report) {
+  return report.oldest && report.newest ? VersionSpan{*report.oldest, *report.newest} : VersionSpan();
+}
+
 std::string ToJson(const StatusReport& report) { return Dump(JsonWriter::Write(report), -1); }
+std::string ToJson(const BestReport& report) { return Dump(JsonWriter::Write(report), -1); }
 std::string ToJson(const SummaryReport& report) { return Dump(JsonWriter::Write(report), 1) + "\n"; }
 
 absl::StatusOr<StatusReport> ParseStatus(std::string_view json) { return Parse<StatusReport>(json); }

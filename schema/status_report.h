@@ -128,7 +128,7 @@ struct PushReport {
   }
 };
 
-// Of some slices; nothing: not known.
+// Of some slices; nothing: not known. A VersionSpan in JSON.
 struct VersionReport {
   MaybeCount oldest, newest;
 
@@ -137,6 +137,8 @@ struct VersionReport {
     fields("newestVersion", self.newest);
   }
 };
+VersionReport ReportOf(const VersionSpan& span);
+VersionSpan SpanOf(const VersionReport& report);
 
 // The checkpoint that is kept since its evaluation was the best; without a path: none was named yet.
 struct BestReport {
@@ -352,6 +354,7 @@ struct SummaryReport {
 };
 
 std::string ToJson(const StatusReport& report);   // on one line
+std::string ToJson(const BestReport& report);     // on one line
 std::string ToJson(const SummaryReport& report);  // a line for each member, and the last line's end
 
 absl::StatusOr<StatusReport> ParseStatus(std::string_view json);

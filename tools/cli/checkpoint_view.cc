@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "job/job_names.h"
 #include "runtime/plan.h"
+#include "schema/status_report.h"
 #include "schema/text.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/text_table.h"
@@ -148,7 +149,11 @@ std::string DescribeBest(const BestRecord& best) {
 }
 
 Json BestJson(const BestRecord& best) {
-  return {{"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}};
+  return Json::parse(ToJson(BestReport{.metric = best.metric,
+                                       .value = best.value,
+                                       .epoch = best.epoch,
+                                       .evaluated = ReportOf(best.evaluated),
+                                       .kept = ReportOf(best.kept)}));
 }
 
 std::string CheckpointTable(const LoadedCheckpoint& checkpoint, const BestRecord& best, bool each_slice) {

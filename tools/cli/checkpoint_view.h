@@ -18,6 +18,7 @@ std::string CheckpointJson(const LoadedCheckpoint& checkpoint, const BestRecord&
 
 // "the best: loss 0.07 after 3 epochs"
 std::string DescribeBest(const BestRecord& best);
+// As the status has it, without the checkpoint itself.
 nlohmann::json BestJson(const BestRecord& best);
 
 // "2024-11-20 10:43:05 UTC"

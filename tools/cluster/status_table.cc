@@ -127,10 +127,6 @@ std::string PushLine(const StatusReport& status) {
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 
-VersionSpan SpanOf(const VersionReport& report) {
-  return report.oldest && report.newest ? VersionSpan{*report.oldest, *report.newest} : VersionSpan();
-}
-
 // "the best: checkpoints/1-4, loss 0.0712 after 3 epochs"; nothing where there is none.
 void AddBest(const BestReport& best, std::vector<std::string>* lines) {
   if (best.path.empty() || !best.value) return;

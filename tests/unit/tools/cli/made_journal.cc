@@ -16,7 +16,8 @@ std::string MadeJournal(uint64_t number, Round newest, Round abandoned) {
 std::string MadeJournalOfBest(uint64_t number, Round newest, Round best) {
   JournalEntry entry{.number = number, .record = {}, .costs = {}};
   entry.record.newest = newest;
-  entry.record.best = {.round = best, .metric = "loss", .value = 0.25, .epoch = 3};
+  entry.record.best = {
+      .round = best, .metric = "loss", .value = 0.25, .epoch = 3, .evaluated = {7, 9}, .kept = {10, 12}};
   return Sealed(EncodeEntry(entry));
 }
 

@@ -106,7 +106,11 @@ TEST_F(VerbCheckpointTest, TheBestIsMarkedAndFoundByThatWord) {
   PutFile(dir_ + "/journal.a", MadeJournalOfBest(3, {1, 2}, {1, 1}));
   const json list = CheckpointJson({"list"});
   EXPECT_FALSE(list[0].contains("best"));
-  EXPECT_EQ(list[1]["best"], (json{{"metric", "loss"}, {"value", 0.25}, {"epoch", 3}}));
+  EXPECT_EQ(list[1]["best"], (json{{"metric", "loss"},
+                                   {"value", 0.25},
+                                   {"epoch", 3},
+                                   {"evaluated", {{"oldestVersion", 7}, {"newestVersion", 9}}},
+                                   {"kept", {{"oldestVersion", 10}, {"newestVersion", 12}}}}));
   EXPECT_THAT(Checkpoint({"list"}).out, HasSubstr("complete, the best: loss 0.25 after 3 epochs"));
   EXPECT_EQ(CheckpointJson({"inspect", "--checkpoint", "best"})["round"], "1-1");
   EXPECT_EQ(CheckpointJson({"inspect", "--checkpoint", "best"})["best"]["value"], 0.25);
