@@ -5,8 +5,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "runtime/driver/http_stream.h"
 #include "schema/text.h"
 
@@ -35,12 +39,25 @@ int64_t BodyBytes(const httplib::Request& request) {
 // The library would choose Brotli, at its highest level: a second of processor time for each megabyte.
 void LeaveGzipAlone(httplib::Request* request) {
   constexpr const char* kEncodings = "Accept-Encoding";
-  const bool takes_gzip = absl::StrContains(request->get_header_value(kEncodings), "gzip");
+  const bool takes_gzip = TakesGzip(request->get_header_value(kEncodings));
   request->headers.erase(kEncodings);
   if (takes_gzip) request->set_header(kEncodings, "gzip");
 }
 
 }  // namespace
+
+bool TakesGzip(const std::string& accept_encoding) {
+  for (const absl::string_view item : absl::StrSplit(accept_encoding, ',')) {
+    const std::pair<absl::string_view, absl::string_view> coding = absl::StrSplit(item, absl::MaxSplits(';', 1));
+    if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(coding.first), "gzip")) continue;
+    absl::string_view weight = absl::StripAsciiWhitespace(coding.second);
+    double quality = 0;
+    if (weight.empty()) return true;
+    return (absl::ConsumePrefix(&weight, "q=") || absl::ConsumePrefix(&weight, "Q=")) &&
+           absl::SimpleAtod(weight, &quality) && quality > 0;
+  }
+  return false;
+}
 
 absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::string& key) {
   struct stat at {};

@@ -3,7 +3,7 @@
 //
 // Errors: of OpenTls, INVALID_ARGUMENT for a certificate or private key that cannot be used, and for a private key that
 //   every user may read.
-// Tests: tests/process/test_service_door.py.
+// Tests: tests/unit/runtime/driver/bounded_http_server_test.cc, tests/process/test_service_door.py.
 #pragma once
 
 #include <httplib.h>
@@ -25,6 +25,10 @@ struct FreeTls {
 using TlsContext = std::unique_ptr<SSL_CTX, FreeTls>;
 // Of PEM files. TLS 1.2 or later.
 absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::string& key);
+
+// Whether an Accept-Encoding allows gzip by name, with a weight above 0.
+// Source: RFC 9110, 12.5.3.
+bool TakesGzip(const std::string& accept_encoding);
 
 class BoundedHttpServer final : public httplib::Server {
  public:
