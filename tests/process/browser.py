@@ -97,13 +97,18 @@ class Browser:
         self.test.assertEqual([line for line in said if "Failed to load resource" not in line], [], name)
 
     def check_touch(self, where):
-        """What a finger is to hit is large enough: 44 pixels high, and 24 where it is a box with a label to hit."""
+        """What a finger is to hit is large enough: 44 pixels high. Around a box its label is, in each direction."""
         small = self.run("""
             return [...document.querySelectorAll("a, button, input, select, textarea, summary")].flatMap((node) => {
-              const { width, height } = node.getBoundingClientRect();
-              const least = node.type === "checkbox" ? 24 : 44;
+              const { left, top, width, height } = node.getBoundingClientRect();
+              const isBox = node.type === "checkbox";
+              const least = isBox ? 24 : 44;
               const hidden = !node.checkVisibility() || node.matches(".skip:not(:focus)");
-              if (hidden || (height >= least && width >= 24)) return [];
+              const label = (isBox ? node.closest("label") : node).getBoundingClientRect();
+              const middle = { x: left + width / 2, y: top + height / 2 };
+              const reach = Math.min(middle.x - label.left, label.right - middle.x, middle.y - label.top,
+                                     label.bottom - middle.y);
+              if (hidden || (height >= least && width >= 24 && (!isBox || reach >= 22))) return [];
               return [`${node.outerHTML.slice(0, 80)}: ${width} x ${height}`];
             });""")
         self.test.assertEqual(small, [], f"{where}: too small for a finger")
