@@ -165,10 +165,10 @@ class Parser {
   std::string Word() {
     Skip();
     const size_t from = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
-                                  absl::StrContains("_.-*+/", text_.substr(at_, 1)))) {
-      ++at_;
-    }
+    const auto is_of_word = [](unsigned char c) {
+      return std::isalnum(c) || c >= 0x80 || absl::StrContains("_.-*+/", std::string(1, static_cast<char>(c)));
+    };
+    while (at_ < text_.size() && is_of_word(static_cast<unsigned char>(text_[at_]))) ++at_;
     return text_.substr(from, at_ - from);
   }
   std::string Value() {

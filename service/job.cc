@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMostLevels = 32;
-constexpr size_t kMostPackages = 100, kMostLabels = 64, kMostLabelBytes = 63, kMostNameBytes = 128;
+constexpr size_t kMostPackages = 100, kMostNameBytes = 128;
 // Of trainingInput: what `downpour run` gets by its command line, not by the job file.
 constexpr const char* kOfTheProgram[] = {"args", "hyperparameters", "jobDir", "packageUris", "pythonModule"};
 // And what the job file has of it.
@@ -68,12 +68,6 @@ absl::Status CheckTexts(const json& object, const std::string& key, size_t most)
     }
   }
   return absl::OkStatus();
-}
-
-bool IsLabelText(std::string_view text) {
-  return text.size() <= kMostLabelBytes && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-' || c == '_';
-         });
 }
 
 // 64-bit numbers are text in AI Platform's JSON. Nothing for what is no number from 0.
@@ -162,27 +156,6 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
   if (absl::IsOutOfRange(parsed.status())) return absl::InvalidArgumentError(parsed.status().message());
   if (!parsed.ok()) return absl::InvalidArgumentError("the request's body is no JSON");
   return parsed;
-}
-
-absl::StatusOr<Labels> ReadLabels(const json& labels) {
-  if (!labels.is_object()) return Wrong("labels", "must be an object of texts");
-  if (labels.size() > kMostLabels) {
-    return Wrong("labels", absl::StrCat("are ", labels.size(), ", and a job has at most ", kMostLabels));
-  }
-  const std::string letters = absl::StrCat("lower case letters, digits, - and _, of at most ", kMostLabelBytes);
-  Labels read;
-  for (const auto& [key, value] : labels.items()) {
-    const std::string shown_key = OneLine(key, kMostLabelBytes);
-    if (!value.is_string()) return Wrong(absl::StrCat("labels.", shown_key), "must be text");
-    const std::string& text = value.get_ref<const std::string&>();
-    const std::string place = absl::StrCat("labels ", shown_key, "=", OneLine(text, kMostLabelBytes), ":");
-    if (!IsLabelText(key) || key.empty() || !absl::ascii_islower(static_cast<unsigned char>(key[0]))) {
-      return Wrong(place, absl::StrCat("the key must be a lower case letter, then ", letters, " in all"));
-    }
-    if (!IsLabelText(text)) return Wrong(place, absl::StrCat("the value must be ", letters));
-    read[key] = text;
-  }
-  return read;
 }
 
 bool IsJobName(const std::string& name) {

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "job/job_file.h"
+#include "service/labels.h"
 
 namespace downpour {
 
@@ -27,8 +28,6 @@ enum class JobState { kQueued, kPreparing, kRunning, kSucceeded, kFailed, kCance
 std::string NameOf(JobState state);
 std::optional<JobState> StateNamed(std::string_view name);
 bool IsOver(JobState state);
-
-using Labels = std::map<std::string, std::string>;
 
 // What a trial of a tuning job has beyond a job. Its name is its job's, a slash and its number from 1: wd1/3.
 struct Trial {
@@ -59,8 +58,6 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
 // A letter, then letters, digits and _, as gcloud has it too.
 bool IsJobName(const std::string& name);
 absl::StatusOr<Job> ReadJob(std::string_view body);
-// By ml v1's rules. Errors name the label, as KEY=VALUE.
-absl::StatusOr<Labels> ReadLabels(const nlohmann::json& labels);
 
 nlohmann::json ResourceOf(const Job& job);
 

@@ -13,7 +13,7 @@ namespace {
 bool Holds(const std::string& text) {
   const nlohmann::json job = {{"jobId", "wd1"},
                               {"state", "RUNNING"},
-                              {"labels", {{"team", "a \"b\""}}},
+                              {"labels", {{"team", "a \"b\""}, {"größe", "京都"}}},
                               {"time", "2026-01-31T10:00:00.5Z"},
                               {"trainingInput", {{"workerCount", 4}}}};
   const absl::StatusOr<Filter> filter = Filter::Parse(text);
@@ -22,12 +22,26 @@ bool Holds(const std::string& text) {
 }
 
 TEST(FilterTest, WhatHolds) {
-  for (const char* text :
-       {"", "  ", "state=RUNNING", "state:RUN", "state = \"RUNNING\"", "labels.team:\"\\\"b\"", "labels.team:*",
-        "state=FAILED OR jobId=wd1", "state=RUNNING jobId=wd1", "state=RUNNING AND NOT jobId=x",
-        "NOT (state=FAILED OR jobId=x)", "jobId!=x", "labels.none!=x", "trainingInput.workerCount=4",
-        "(state=FAILED AND jobId=wd1) OR (state=RUNNING)", "time>\"2026-01-31T10:00:00.499999999Z\"",
-        "time<=\"2026-01-31T10:00:00.500Z\"", "time<\"2026-01-31T10:00:01Z\"", "state=FAILED jobId=x OR jobId=wd1"}) {
+  for (const char* text : {"",
+                           "  ",
+                           "state=RUNNING",
+                           "state:RUN",
+                           "state = \"RUNNING\"",
+                           "labels.team:\"\\\"b\"",
+                           "labels.team:*",
+                           "labels.größe=京都 AND state=RUNNING",
+                           "state=FAILED OR jobId=wd1",
+                           "state=RUNNING jobId=wd1",
+                           "state=RUNNING AND NOT jobId=x",
+                           "NOT (state=FAILED OR jobId=x)",
+                           "jobId!=x",
+                           "labels.none!=x",
+                           "trainingInput.workerCount=4",
+                           "(state=FAILED AND jobId=wd1) OR (state=RUNNING)",
+                           "time>\"2026-01-31T10:00:00.499999999Z\"",
+                           "time<=\"2026-01-31T10:00:00.500Z\"",
+                           "time<\"2026-01-31T10:00:01Z\"",
+                           "state=FAILED jobId=x OR jobId=wd1"}) {
     EXPECT_TRUE(Holds(text)) << text;
   }
 }

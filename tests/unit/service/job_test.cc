@@ -104,25 +104,43 @@ TEST(JobTest, ARunHasANameThatJobFilesAllow) {
   EXPECT_EQ(json::parse(JobFileOf(job))["jobId"], std::string(61, 'a') + ".12");
 }
 
+std::string Repeated(const std::string& letter, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += letter;
+  return text;
+}
+
 TEST(JobTest, LabelsAreThoseOfGoogle) {
   json many;
   for (int i = 0; i < 64; ++i) many[absl::StrCat("k", i)] = "v";
   for (const json& labels : {json{{"team", "a-b_1"}}, json{{"t-e_a1", ""}}, json{{"a", "1"}}, json::object(), many,
-                             json{{std::string(63, 'k'), std::string(63, 'v')}}}) {
+                             json{{std::string(63, 'k'), std::string(63, 'v')}}, json{{"größe", "été_2"}},
+                             json{{"команда", "чат-٣"}}, json{{"部門", "京都"}}, json{{"k", Repeated("ß", 63)}}}) {
     EXPECT_TRUE(ReadLabels(labels).ok()) << labels;
   }
   many["one-more"] = "v";
   const std::string letters = "lower case letters, digits, - and _, of at most 63";
   const std::string key = ": the key must be a lower case letter, then " + letters + " in all";
   const std::string value = ": the value must be " + letters;
-  const std::pair<json, std::string> refused[] = {
-      {json{{"Team", "a"}}, "labels Team=a" + key},        {json{{"1team", "a"}}, "labels 1team=a" + key},
-      {json{{"_team", "a"}}, "labels _team=a" + key},      {json{{"", "a"}}, "labels =a" + key},
-      {json{{"te am", "a"}}, "labels te am=a" + key},      {json{{std::string(64, 'k'), "a"}}, key},
-      {json{{"team", "A"}}, "labels team=A" + value},      {json{{"team", "a.b"}}, "labels team=a.b" + value},
-      {json{{"team", "a\nb"}}, "labels team=a b" + value}, {json{{"team", std::string(64, 'v')}}, value},
-      {json{{"team", 1}}, "labels.team must be text"},     {many, "labels are 65, and a job has at most 64"},
-      {json("x"), "labels must be an object of texts"}};
+  const std::pair<json, std::string> refused[] = {{json{{"Team", "a"}}, "labels Team=a" + key},
+                                                  {json{{"1team", "a"}}, "labels 1team=a" + key},
+                                                  {json{{"_team", "a"}}, "labels _team=a" + key},
+                                                  {json{{"", "a"}}, "labels =a" + key},
+                                                  {json{{"te am", "a"}}, "labels te am=a" + key},
+                                                  {json{{std::string(64, 'k'), "a"}}, key},
+                                                  {json{{"team", "A"}}, "labels team=A" + value},
+                                                  {json{{"team", "a.b"}}, "labels team=a.b" + value},
+                                                  {json{{"team", "a\nb"}}, "labels team=a b" + value},
+                                                  {json{{"team", std::string(64, 'v')}}, value},
+                                                  {json{{"Äther", "a"}}, "labels Äther=a" + key},
+                                                  {json{{"٣a", "a"}}, "labels ٣a=a" + key},
+                                                  {json{{"team", "Ж"}}, "labels team=Ж" + value},
+                                                  {json{{"team", "a€"}}, "labels team=a€" + value},
+                                                  {json{{"k", Repeated("ß", 64)}}, value},
+                                                  {json{{"k", "\xff"}}, value},
+                                                  {json{{"team", 1}}, "labels.team must be text"},
+                                                  {many, "labels are 65, and a job has at most 64"},
+                                                  {json("x"), "labels must be an object of texts"}};
   for (const auto& [labels, why] : refused) {
     const absl::Status status = ReadLabels(labels).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << labels;
