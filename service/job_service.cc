@@ -36,6 +36,16 @@ std::vector<std::string> PackagesIn(const json& input) {
   return packages;
 }
 
+std::string PackagesPlace() { return absl::StrCat("gs://", kPackagesBucket, "/"); }
+
+// The job's name under which `downpour jobs submit` puts a package; empty of one that lies elsewhere.
+std::string UploadedFor(const std::string& uri) {
+  const std::string place = PackagesPlace();
+  if (!uri.starts_with(place)) return "";
+  const size_t end = uri.find('/', place.size());
+  return end == std::string::npos ? "" : uri.substr(place.size(), end - place.size());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings settings) {
@@ -64,10 +74,15 @@ RunFolder JobService::FolderOf(const std::string& name) const { return RunFolder
 
 absl::StatusOr<Job> JobService::Submit(std::string_view body) {
   absl::StatusOr<Job> job = Accept(body);
-  const absl::StatusOr<json> said = job.ok() ? absl::StatusOr<json>(json()) : ParseJson(body);
-  if (said.ok() && said->is_object()) {
+  // Elsewhere the same request may succeed later, and needs its packages then.
+  const bool is_for_good = absl::IsInvalidArgument(job.status()) || absl::IsAlreadyExists(job.status());
+  const json said = is_for_good ? ParseJson(body).value_or(json()) : json();
+  const json name = said.is_object() ? said.value("jobId", json()) : json();
+  if (name.is_string() && !name.get_ref<const std::string&>().empty()) {
+    std::vector<std::string> own = PackagesIn(said.value("trainingInput", json()));
+    std::erase_if(own, [&](const std::string& uri) { return UploadedFor(uri) != name; });
     const std::lock_guard hold(mutex_);
-    (void)RemoveUnusedPackages(said->value("trainingInput", json()), "");  // why the job is refused is told, not this
+    (void)RemoveUnusedPackages(own, "");  // why the job is refused is told, not this
   }
   return job;
 }
@@ -76,14 +91,22 @@ absl::StatusOr<Job> JobService::Accept(std::string_view body) {
   absl::StatusOr<Job> job = ReadJob(body);
   if (!job.ok()) return job.status();
   const json input = json::parse(job->training_input);
+  const std::lock_guard hold(mutex_);  // so that no job's end takes a package away that was just found
+  std::string missing;
   for (const std::string& uri : PackagesIn(input)) {
-    if (const auto path = objects_.PathOf(uri); !path.ok()) return path.status();
+    const absl::StatusOr<std::string> path = objects_.PathOf(uri);
+    if (!path.ok()) return path.status();
+    if (std::error_code ignored; !fs::is_regular_file(*path, ignored)) missing = uri;
   }
   if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {
     if (const auto path = objects_.PathOf(uri); !path.ok()) return path.status();
   }
+  if (!missing.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("trainingInput.packageUris: there is no package ", missing, " in the service's store: upload it ",
+                     "first, and submit again. gcloud and `downpour jobs submit` do both"));
+  }
   job->created_ms = UnixMs();
-  const std::lock_guard hold(mutex_);
   if (const absl::Status status = store_->Insert(*job); !status.ok()) return status;
   return job;
 }
@@ -141,16 +164,15 @@ absl::Status JobService::Delete(const std::string& name) {
   std::error_code error;
   fs::remove_all(FolderOf(name).job_dir(), error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot remove the job's folder: ", error.message()));
-  const absl::Status removed = RemoveUnusedPackages(json::parse(job->training_input), name);
+  const absl::Status removed = RemoveUnusedPackages(PackagesIn(json::parse(job->training_input)), name);
   return removed.ok() ? store_->Remove(name) : removed;
 }
 
-absl::Status JobService::RemoveUnusedPackages(const json& input, const std::string& goes) {
-  const std::string bucket = absl::StrCat("gs://", kPackagesBucket, "/");
+absl::Status JobService::RemoveUnusedPackages(const std::vector<std::string>& uris, const std::string& goes) {
   std::map<std::string, std::string> unused;  // URIs by their paths
-  for (const std::string& uri : PackagesIn(input)) {
+  for (const std::string& uri : uris) {
     const absl::StatusOr<std::string> path = objects_.PathOf(uri);
-    if (path.ok() && uri.starts_with(bucket)) unused[*path] = uri;
+    if (path.ok() && uri.starts_with(PackagesPlace())) unused[*path] = uri;
   }
   if (unused.empty()) return absl::OkStatus();
   const absl::StatusOr<std::vector<Job>> jobs = store_->All();
@@ -202,7 +224,9 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   }
   messages_ = std::move(messages);
   for (const auto& [name, why] : turns.refused) {
-    if (const absl::Status status = RefuseInQueue(name, why); !status.ok()) return status;
+    absl::StatusOr<Job> job = store_->Find(name);
+    if (!job.ok()) return job.status();
+    if (const absl::Status status = RefuseToStart(why, &*job); !status.ok()) return status;
   }
   for (const std::string& name : turns.admitted) {
     absl::StatusOr<Job> job = store_->Find(name);
@@ -213,12 +237,11 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   return absl::OkStatus();
 }
 
-absl::Status JobService::RefuseInQueue(const std::string& name, const std::string& why) {
-  absl::StatusOr<Job> job = store_->Find(name);
-  if (!job.ok()) return job.status();
-  const RunFolder folder = FolderOf(name);
+absl::Status JobService::RefuseToStart(const std::string& why, Job* job) {
+  const RunFolder folder = FolderOf(job->name);
   if (folder.Make().ok()) folder.Note('E', why);
-  Refuse(why, UnixMs(), &*job);
+  Refuse(why, UnixMs(), job);
+  TellItsSearch(*job);
   return store_->Update(*job);
 }
 
@@ -271,10 +294,7 @@ absl::Status JobService::Start(const Job& job) {
     const absl::StatusOr<RunOrder> order = OrderOf(*now);
     begun = order.ok() ? backend_->Start(*order, folder) : order.status();
   }
-  if (begun.ok()) return absl::OkStatus();
-  folder.Note('E', std::string(begun.message()));
-  Refuse(std::string(begun.message()), UnixMs(), &*now);
-  return store_->Update(*now);
+  return begun.ok() ? begun : RefuseToStart(std::string(begun.message()), &*now);
 }
 
 // A run that lives and has no follower. One that cannot be started now is started in a later round.

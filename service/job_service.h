@@ -6,7 +6,7 @@
 //
 // Shapes: ROOT/jobs.sqlite, ROOT/storage (gs://), ROOT/lock (held by one service). ROOT/jobs/NAME is a job folder; a
 //   tuning job's has those of its trials, trials/1, trials/2, ... A package in gs://packages, where `downpour jobs
-//   submit` puts it, goes with the last job that names it, and with a job that is refused.
+//   submit` puts it, goes with the last job that names it.
 // Order: a job's state is on the disk before what it stands for is done (lifecycle.h).
 // Errors: ALREADY_EXISTS of Open where another process has the root. Of the others: those of Job, JobStore, Lifecycle.
 // Threads: any; Work on one at a time.
@@ -42,7 +42,9 @@ class JobService {
  public:
   static absl::StatusOr<std::unique_ptr<JobService>> Open(ServiceSettings settings);
 
-  absl::StatusOr<Job> Submit(std::string_view body);  // one that is refused leaves no package
+  // What can never be a job leaves no package of its own, gs://packages/JOB/...
+  // Errors: also FAILED_PRECONDITION where a package is missing.
+  absl::StatusOr<Job> Submit(std::string_view body);
   absl::StatusOr<Job> Find(const std::string& name);
   absl::StatusOr<std::vector<Job>> All();  // in the order of their submission, without trials
   absl::StatusOr<std::vector<Job>> Trials(const std::string& tuning);
@@ -67,9 +69,10 @@ class JobService {
         backend_(OpenBackend(settings_.backend)),
         tuner_(settings_.root, store_.get(), &mutex_) {}
   absl::Status AdmitThoseWhoseTurnItIs();
-  // Of those that a trainingInput names. What the job uses that `goes` does not count.
-  absl::Status RemoveUnusedPackages(const nlohmann::json& input, const std::string& goes);
-  absl::Status RefuseInQueue(const std::string& name, const std::string& why);
+  // Of those in gs://packages. What the job uses that `goes` does not count.
+  absl::Status RemoveUnusedPackages(const std::vector<std::string>& uris, const std::string& goes);
+  // The job has no run yet.
+  absl::Status RefuseToStart(const std::string& why, Job* job);
   void Remark(const Job& job, const std::string& message);
   void TellItsSearch(const Job& trial);
   absl::Status WorkOn(const std::string& name);

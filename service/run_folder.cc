@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -75,6 +76,11 @@ absl::Status RunFolder::Make() const {
   return absl::UnavailableError(absl::StrCat("cannot make the job folder ", job_dir_, ": ", error.message()));
 }
 
+int64_t RunFolder::LastWrittenMs(int64_t since_ms) const {
+  const int64_t last = std::max(WrittenMs(job_dir_ + "/summary.json"), WrittenMs(job_dir_ + "/metrics.jsonl"));
+  return last < since_ms ? 0 : last;
+}
+
 RunSeen RunFolder::Look() const {
   RunSeen seen;
   if (!fs::exists(Own(""))) return seen;
@@ -85,6 +91,7 @@ RunSeen RunFolder::Look() const {
   int code = 0;
   if (absl::SimpleAtoi(Trimmed(Own("exit")), &code)) seen.exit_code = code;
   seen.ended_ms = WrittenMs(Own("exit"));
+  if (seen.ended_ms == 0) seen.ended_ms = LastWrittenMs(seen.started_ms);
   if (!seen.started || seen.exit_code == 0) return seen;
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
   const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();

@@ -50,6 +50,8 @@ class RunFolder {
   // Why a run failed of which no summary tells.
   std::string LastWords(int exit_code) const;
   std::string LogFile() const;
+  // When the run wrote its summary or its numbers last, where no keeper left the time of its end; 0: not `since`.
+  int64_t LastWrittenMs(int64_t since_ms) const;
 
   std::string job_dir_;
 };

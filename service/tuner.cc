@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/driver/posix_whole_file.h"
 #include "service/optuna.h"
 #include "service/run_folder.h"
+#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 
@@ -32,7 +34,9 @@ absl::Status Tuner::Work(const std::string& name) {
     const absl::StatusOr<std::vector<Job>> trials = store_->Trials(name);
     if (!trials.ok()) return trials.status();
     const TuningSpec spec = SpecOf(*job);
-    const TuningAct act = Tune(spec, *trials, UnixMs(), &*job, WhyNoJudgement(*job, spec, *trials));
+    const absl::StatusOr<std::string> hopeless = WhyNoJudgement(*job, spec, *trials);
+    if (!hopeless.ok()) return hopeless.status();
+    const TuningAct act = Tune(spec, *trials, UnixMs(), &*job, *hopeless);
     troubles_[name] = WordsOnFailures(*trials);
     if (IsOver(job->state) || troubles_[name].empty()) troubles_.erase(name);
     // In the log before in the store: a client that sees the end finds the best one named.
@@ -55,17 +59,24 @@ absl::Status Tuner::Work(const std::string& name) {
 }
 
 // The first trial's code says which metrics there are as its run begins, before it trains. A run that is cancelled then
-// takes that away with it, so it is kept here. Of a job file the metrics were known as the job was submitted.
-std::string Tuner::WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
+// takes that away with it, so it is kept, also for a later service. Of a job file the metrics were known as the job was
+// submitted.
+absl::StatusOr<std::string> Tuner::WhyNoJudgement(const Job& job, const TuningSpec& spec,
+                                                  const std::vector<Job>& trials) {
   if (!job.job_file.empty()) return "";
   if (const auto verdict = verdicts_.find(job.name); verdict != verdicts_.end()) return verdict->second;
+  const std::string file = RunFolder(JobFolderOf(root_, job.name)).Own("verdict");
+  if (const absl::StatusOr<std::string> kept = ReadTextFile(file); kept.ok()) return verdicts_[job.name] = *kept;
   for (const Job& trial : trials) {
     const std::optional<JobSpec> described = DescribedJob(JobFolderOf(root_, trial.name));
     if (!described) continue;
     const std::string who = absl::StrCat("the Python code of trial ", TrialNumber(trial.name));
     const std::string why = WhyNoMetric(spec.metric, *described, who);
-    const char* place = "trainingInput.hyperparameters.hyperparameterMetricTag ";
-    return verdicts_[job.name] = why.empty() ? "" : absl::StrCat(place, why);
+    if (why.empty()) return verdicts_[job.name] = "";
+    const std::string verdict = absl::StrCat("trainingInput.hyperparameters.hyperparameterMetricTag ", why);
+    const absl::Status kept = WriteWhole(file, verdict, 0644, WhereThere::kReplace);
+    if (!kept.ok()) return kept;
+    return verdicts_[job.name] = verdict;
   }
   return "";
 }

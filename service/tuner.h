@@ -3,12 +3,13 @@
 //   Tuner tuner(root, &store, &mutex);
 //   tuner.Work("wd1");   // one round
 //
-// Shapes: a trial is a job of the store, wd1/3, whose folder is ROOT/jobs/wd1/trials/3.
+// Shapes: a trial is a job of the store, wd1/3, whose folder is ROOT/jobs/wd1/trials/3. ROOT/jobs/wd1/service/verdict
+//   says why no trial can be judged, where that is known.
 // Order: a trial is on the disk, with its values, before it can start. Its number is the count of those before it. So a
-//   service that was killed proposes none twice.
+//   service that was killed proposes none twice. The verdict is there before a trial is cancelled by it.
 // Errors: those of JobStore.
 // Threads: one at a time. `mutex` is held where the store is used, and not while Optuna is asked.
-// Tests: tests/process/test_tuning.py.
+// Tests: tests/unit/service/tuner_test.cc, tests/process/test_tuning.py.
 #pragma once
 
 #include <map>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "service/job_store.h"
 #include "service/trial_metrics.h"
 
@@ -36,7 +38,8 @@ class Tuner {
   const std::map<std::string, std::string>& troubles() const { return troubles_; }
 
  private:
-  std::string WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
+  // Errors: what is found is not on the disk yet, so nothing may follow from it.
+  absl::StatusOr<std::string> WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   absl::Status Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   std::vector<double> Propose(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   absl::Status StopHopeless(const TuningSpec& spec, const std::vector<Job>& trials);

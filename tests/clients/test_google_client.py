@@ -73,11 +73,15 @@ class GoogleClientTest(ServiceTest):
         body = {"jobId": "shaped", "trainingInput": {
             "scaleTier": "CUSTOM", "masterType": "n1-standard-4", "workerType": "n1-standard-4", "workerCount": "2",
             "parameterServerType": "n1-standard-4", "parameterServerCount": "1", "region": "us-central1",
-            "pythonModule": "trainer.task", "packageUris": ["gs://models/none.tar.gz"], "runtimeVersion": "2.1",
+            "pythonModule": "trainer.task", "packageUris": ["gs://models/shaped.tar.gz"], "runtimeVersion": "2.1",
             "scheduling": {"maxRunningTime": "3600s"}}}  # fmt: skip
+        refused = self.refusal_of(self.jobs.create(parent="projects/p", body=body))
+        self.assertEqual((refused.resp.status, "gs://models/shaped.tar.gz" in refused.reason), (400, True))
+        place = "/upload/storage/v1/b/models/o?uploadType=media&name=shaped.tar.gz"
+        self.assertEqual(self.ask("POST", place, {"no": "package"})[0], 200)
         job = self.jobs.create(parent="projects/p", body=body).execute()
         self.assertEqual(job["trainingInput"]["workerCount"], "2")
-        self.assertIn("gs://models/none.tar.gz", self.wait_for("shaped", "FAILED")["errorMessage"])
+        self.assertIn("shaped.tar.gz", self.wait_for("shaped", "FAILED")["errorMessage"])
 
     def test_refusals_are_googles_and_say_what_helps(self):
         self.create("only")

@@ -1,17 +1,21 @@
-// What becomes of packages. All else of the service: tests/process/test_job_service.py.
+// What becomes of packages, and of trials that cannot start. All else: tests/process/test_job_service.py.
 #include "service/job_service.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/scratch_folder.h"
+#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
 
 class JobServiceTest : public testing::Test {
  protected:
@@ -68,6 +72,66 @@ TEST_F(JobServiceTest, AJobThatIsRefusedLeavesNoPackage) {
   for (const char* body : {"[", "[]", R"({"trainingInput": 7})", R"({"trainingInput": {"packageUris": [1, "x"]}})"}) {
     EXPECT_FALSE(service_->Submit(body).ok()) << body;
   }
+}
+
+TEST_F(JobServiceTest, ARefusedJobLeavesWhatOthersUploaded) {
+  const std::string others = Package("packages", "other/1/package-0.tar.gz"), plain = Package("packages", "two");
+  EXPECT_FALSE(Submit("two", {others, plain}, {{"labels", {{"Team", "a"}}}}).ok());
+  EXPECT_TRUE(IsThere(others)) << "the job that it was uploaded for is yet to be submitted";
+  EXPECT_TRUE(IsThere(plain));
+  EXPECT_FALSE(Submit("other/1", {others}).ok());
+  EXPECT_FALSE(Submit("", {others}).ok());
+  EXPECT_TRUE(IsThere(others));
+  ASSERT_TRUE(Submit("other", {others}).ok());
+}
+
+TEST_F(JobServiceTest, AMissingPackageIsToldAndTheOthersWaitForIt) {
+  const std::string own = Package("packages", "one/1/package-0.tar.gz"), missing = "gs://models/one/dependency.whl";
+  const absl::Status refused = Submit("one", {own, missing});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("no package " + missing + " in the service's store: upload it"));
+  EXPECT_TRUE(IsThere(own)) << "the same request may succeed later";
+  Package("models", "one/dependency.whl");
+  EXPECT_TRUE(Submit("one", {own, missing}).ok());
+}
+
+TEST_F(JobServiceTest, AStoreThatFailsForAWhileTakesNoPackage) {
+  const std::string own = Package("packages", "one/1/package-0.tar.gz");
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open((folder_.path() + "/jobs.sqlite").c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "ALTER TABLE jobs RENAME TO away", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_FALSE(Submit("one", {own}).ok());
+  ASSERT_EQ(sqlite3_exec(other, "ALTER TABLE away RENAME TO jobs", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(other);
+  EXPECT_TRUE(IsThere(own));
+  EXPECT_TRUE(Submit("one", {own}).ok());
+}
+
+TEST_F(JobServiceTest, ASearchsLogTellsOfTrialsThatCouldNotStart) {
+  json search = {{"goal", "MINIMIZE"},
+                 {"algorithm", "RANDOM_SEARCH"},
+                 {"maxTrials", 1},
+                 {"params", {{{"parameterName", "rate"}, {"type", "DOUBLE"}, {"minValue", 0.1}, {"maxValue", 1}}}}};
+  const auto submit = [&](const std::string& name, const std::string& package, json more) {
+    json input = {{"pythonModule", "trainer.task"}, {"packageUris", {package}}, {"hyperparameters", search}};
+    input.update(more);
+    ASSERT_TRUE(service_->Submit(json{{"jobId", name}, {"trainingInput", input}}.dump()).ok());
+  };
+  const std::string gone = Package("models", "gone.tar.gz");
+  submit("lost", gone, json::object());
+  submit("large", Package("models", "there.tar.gz"), {{"scaleTier", "BASIC_GPU"}});
+  std::filesystem::remove(service_->objects().PathOf(gone).value());
+  for (const char* name : {"lost", "large"}) {
+    for (int rounds = 0; rounds < 10 && !IsOver(service_->Find(name)->state); ++rounds) {
+      ASSERT_TRUE(service_->Work().ok());
+    }
+  }
+  const auto log = [&](const std::string& name) {
+    return ReadTextFile(service_->FolderOf(name).job_dir() + "/logs/service.log").value();
+  };
+  EXPECT_THAT(log("lost"), HasSubstr("trial 1 failed: there is no package " + gone)) << "as it was to start";
+  EXPECT_THAT(log("large"), HasSubstr("trial 1 failed: it asks for 1 GPU")) << "in the queue";
 }
 
 }  // namespace

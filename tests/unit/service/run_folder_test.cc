@@ -84,6 +84,25 @@ TEST_F(RunFolderTest, ARunHasTheTimesOfItsMarks) {
   EXPECT_EQ(RunFolder(folder_.path() + "/none").Look().started_ms, 0);
 }
 
+TEST_F(RunFolderTest, WithoutAKeepersWordARunEndedWhenItWroteLast) {
+  const auto put = [&](const std::string& path, int64_t seconds) {
+    std::ofstream(path, std::ios::app) << "{}";
+    const timespec at{.tv_sec = seconds, .tv_nsec = 0};
+    const timespec times[2] = {at, at};
+    EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  };
+  put(run_.Own("started"), 1'700'000'000);
+  EXPECT_EQ(run_.Look().ended_ms, 0) << "nothing says when";
+  put(run_.job_dir() + "/metrics.jsonl", 1'600'000'000);
+  EXPECT_EQ(run_.Look().ended_ms, 0) << "that is of a run before";
+  put(run_.job_dir() + "/metrics.jsonl", 1'700'000'050);
+  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'050'000) << "it was killed together with its keeper";
+  put(run_.job_dir() + "/summary.json", 1'700'000'060);
+  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'060'000) << "it went on without its keeper";
+  put(run_.Own("exit"), 1'700'000'061);
+  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'061'000);
+}
+
 TEST_F(RunFolderTest, IsAliveUntilTheLastOfItsProcessesEnds) {
   const std::string fifo = folder_.path() + "/go";
   ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "mkfifo " + fifo + "; (read word < " + fifo + ") & exit 0"}).ok());
