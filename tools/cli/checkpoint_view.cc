@@ -149,11 +149,13 @@ std::string DescribeBest(const BestRecord& best) {
 }
 
 Json BestJson(const BestRecord& best) {
-  return Json::parse(ToJson(BestReport{.metric = best.metric,
-                                       .value = best.value,
-                                       .epoch = best.epoch,
-                                       .evaluated = ReportOf(best.evaluated),
-                                       .kept = ReportOf(best.kept)}));
+  BestReport report;
+  report.metric = best.metric;
+  report.value = best.value;
+  report.epoch = best.epoch;
+  report.evaluated = ReportOf(best.evaluated);
+  report.kept = ReportOf(best.kept);
+  return Json::parse(ToJson(report));
 }
 
 std::string CheckpointTable(const LoadedCheckpoint& checkpoint, const BestRecord& best, bool each_slice) {

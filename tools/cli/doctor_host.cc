@@ -53,8 +53,8 @@ bool Loads(const char* library) {
 
 std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
-Finding Room(const std::string& about, std::optional<uint64_t> there, uint64_t needed, const std::string& where,
-             const std::string& remedy) {
+Finding RoomFor(const std::string& about, std::optional<uint64_t> there, uint64_t needed, const std::string& where,
+                const std::string& remedy) {
   if (!there) return Warning(about, absl::StrCat("cannot be told", where), remedy);
   std::string what = absl::StrCat(Bytes(*there), " free", where);
   if (needed > 0) absl::StrAppend(&what, ", about ", Bytes(needed), " needed");
@@ -117,10 +117,10 @@ HostFacts LookAtHost(const std::string& folder) {
 }
 
 Findings JudgeHost(const HostFacts& facts, const HostNeeds& needs, const std::string& folder) {
-  Findings findings = {Room("memory", facts.memory_available, needs.memory, "",
-                            "run fewer tasks on this host, or a smaller model or batch"),
-                       Room("disk", facts.disk_free, needs.disk, absl::StrCat(" at ", folder),
-                            "make room, keep fewer checkpoints (checkpoint.keep), or name another --job-dir")};
+  Findings findings = {RoomFor("memory", facts.memory_available, needs.memory, "",
+                               "run fewer tasks on this host, or a smaller model or batch"),
+                       RoomFor("disk", facts.disk_free, needs.disk, absl::StrCat(" at ", folder),
+                               "make room, keep fewer checkpoints (checkpoint.keep), or name another --job-dir")};
   findings.push_back(JudgeLimits(facts.descriptors, needs.descriptors));
   findings.push_back(facts.clock_synchronized
                          ? Good("clock", "synchronized")
