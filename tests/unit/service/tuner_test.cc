@@ -10,7 +10,6 @@
 
 #include "job/job_file.h"
 #include "service/lifecycle.h"
-#include "service/run_folder.h"
 #include "tests/unit/job/job_text.h"
 #include "tests/unit/tools/scratch_folder.h"
 
@@ -32,7 +31,7 @@ class TunerTest : public testing::Test {
     const json input = {{"pythonModule", "trainer.task"}, {"hyperparameters", search}};
     const Job job{.name = "line", .training_input = input.dump(), .state = JobState::kPreparing};
     EXPECT_TRUE(store_->Insert(job).ok());
-    Work();
+    EXPECT_TRUE(Work().ok());
     EXPECT_EQ(store_->Trials("line")->size(), 1u);
     std::filesystem::create_directories(trial_ + "/python");
     std::ofstream(trial_ + "/python/job.json") << CanonicalJob(ParseJob(kJob, "j.yaml").job);
@@ -59,11 +58,13 @@ TEST_F(TunerTest, WhyNoTrialCanBeJudgedIsKnownToALaterService) {
 }
 
 TEST_F(TunerTest, NoTrialIsCancelledBeforeItIsKnownWhy) {
-  const std::string verdict = RunFolder(folder_.path() + "/jobs/line").Own("verdict");
-  std::filesystem::create_directories(verdict + "/in-its-place");
+  const std::string own = folder_.path() + "/jobs/line/service";
+  std::filesystem::rename(own, own + ".away");
+  std::ofstream{own};  // no file can be written below it
   EXPECT_FALSE(Work().ok());
   EXPECT_EQ(TrialState(), JobState::kQueued);
-  std::filesystem::remove_all(verdict);
+  std::filesystem::remove(own);
+  std::filesystem::rename(own + ".away", own);
   EXPECT_TRUE(Work().ok());
   EXPECT_EQ(TrialState(), JobState::kCancelled);
 }
