@@ -90,7 +90,7 @@ class GoogleClientTest(ServiceTest):
             (self.jobs.create(parent="projects/p", body={"jobId": "no job"}), 400, "jobId"),
             (self.jobs.get(name="projects/p/jobs/none"), 404, "there is no job none"),
             (self.jobs.list(parent="projects/p", filter="state >"), 400, "filter"),
-            (self.jobs.list(parent="projects/p", pageToken="gone"), 400, "list again"),
+            (self.jobs.list(parent="projects/p", pageToken="gone"), 400, "give the nextPageToken of an answer"),
             (self.jobs.patch(name="projects/p/jobs/only", updateMask="state", body={}), 400, "updateMask"),
             (self.jobs.patch(name="projects/p/jobs/only", updateMask="labels", body={"etag": "old", "labels": {}}), 409,
              "read it again"),

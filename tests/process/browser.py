@@ -40,6 +40,7 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
         test.addCleanup(self.driver.quit)
+        self.driver.set_script_timeout(LONG)  # a job that trains beside it takes every core
         self.test = test
         self.address = f"{scheme}://{address}"
         self.look(DESK)
