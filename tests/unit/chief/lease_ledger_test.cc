@@ -67,6 +67,18 @@ TEST_F(LeaseLedgerTest, AGreedyWorkerIsBounded) {
   EXPECT_FALSE(ledger.Wants(kA));
 }
 
+// Held, they would be open to nobody, however few it computes.
+TEST_F(LeaseLedgerTest, AWorkerHoldsNoMoreThanThatByItsOwnWordEither) {
+  Open(100);
+  Ask(kA, LeaseLedger::kMaxHeld);
+  std::vector<LeaseId> others;
+  for (uint64_t lease = 20; lease < 40; ++lease) others.push_back(LeaseId{lease});
+  EXPECT_THAT(Ask(kA, 1, others), IsEmpty());
+  EXPECT_EQ(ledger.HeldBy(kA).size(), LeaseLedger::kMaxHeld);
+  EXPECT_THAT(last_repeats, ElementsAre(0)) << "the grant that it has room for";
+  EXPECT_EQ(ledger.HeldBy(kA).back(), LeaseId{20 + LeaseLedger::kMaxHeld - 2});
+}
+
 TEST_F(LeaseLedgerTest, WaitingWorkersAreServedWhenLeasesOpen) {
   Open(2);
   EXPECT_THAT(Ask(kA, 2), ElementsAre(0, 1));
@@ -274,6 +286,18 @@ TEST_F(LeaseLedgerTest, WhatIsBeyondAnEarlierEndIsNotCommitted) {
   ledger.EndAfter(2);
   EXPECT_EQ(ledger.committed().Count(), 1u);
   EXPECT_EQ(ledger.batches_committed(), ledger.plan().BatchesIn(ledger.committed()));
+}
+
+// Else an early end could be before what every slice has.
+TEST_F(LeaseLedgerTest, WhatItBeginsWithHasBegun) {
+  job.training.epochs = 5;
+  IntervalSet finished;
+  finished.Insert(0);
+  finished.InsertRange(4, 6);  // epoch 2
+  Open(2, finished);
+  EXPECT_EQ(ledger.EpochsBegun(), 3u);
+  Open(2);
+  EXPECT_EQ(ledger.EpochsBegun(), 3u) << "it stays so";
 }
 
 // Some slice may have it, or a part of it.

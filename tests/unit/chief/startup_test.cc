@@ -240,6 +240,18 @@ TEST_F(StartupTest, WhereNoCheckpointIsWholeNobodyBeginsAnewUnlessHeGivesUpTheNe
   EXPECT_TRUE(disk.Has("checkpoints/1-2/MANIFEST"));
 }
 
+// The job began anew without it, and trains something else since.
+TEST_F(StartupTest, WhatWasGivenUpIsNoSourceOnceItsFilesAreBack) {
+  disk.Put("checkpoints/1-2/MANIFEST", "junk");
+  ASSERT_EQ(Run(/*resume=*/true, {}, Round{1, 2}).exit_code, 0);
+  PutCheckpoint({1, 2});
+  EXPECT_THAT(Run().sources, SizeIs(0));
+  PutCheckpoint({2, 1});
+  const Startup::Outcome outcome = Run();
+  ASSERT_THAT(outcome.sources, SizeIs(1)) << "nor what a slice falls back on";
+  EXPECT_EQ(outcome.sources[0].round, (Round{2, 1}));
+}
+
 TEST_F(StartupTest, WhatCanBeUsedIsNotGivenUp) {
   PutCheckpoint({1, 2});
   disk.Put("checkpoints/1-3/MANIFEST", "junk");

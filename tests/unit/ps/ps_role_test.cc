@@ -94,6 +94,19 @@ TEST(PsRoleTest, MakesManyInitialValuesInAStepButNotAllOfALargeModel) {
   EXPECT_EQ(Installed(role, Tick{}), 8u);
 }
 
+// Leases would be other examples: what one of them has finished says nothing of those.
+TEST(PsRoleTest, WithAnotherPlanThanItsFirstItIsAssignedNothing) {
+  PsRole role{PsOptions()};
+  WelcomeTo(TinyJob(), role);
+  const Assign::Item kernel{kKernel, {1, 1}, SliceSource::kInitialValues},
+      bias{kBias, {1, 1}, SliceSource::kInitialValues};
+  EXPECT_EQ(Installed(role, Received{kChief, Assign{kMe, kTinyExamples, {kernel}}, kRun}), 1u);
+  EXPECT_EQ(Installed(role, Received{kChief, Assign{kMe, kTinyExamples + 1, {bias}}, kRun}), 0u);
+  EXPECT_EQ(role.stats().messages_rejected, 1u);
+  EXPECT_EQ(role.Find(kBias), nullptr);
+  EXPECT_EQ(Installed(role, Received{kChief, Assign{kMe, kTinyExamples, {bias}}, kRun}), 1u);
+}
+
 TEST(PsRoleTest, WhatItHoldsOfManySlicesIsReportedInParts) {
   PsOptions options;
   options.report_part_bytes = 1;
