@@ -42,7 +42,8 @@ class RunBackend {
  public:
   virtual ~RunBackend() = default;
   virtual void Refresh() {}
-  virtual Turns Queue(const std::vector<Job>& unfinished) = 0;  // oldest first
+  // Oldest first. Also without the lock, since it looks at the jobs' data.
+  virtual Turns Queue(const std::vector<Job>& unfinished) = 0;
   virtual RunSeen Look(const Job& job, const RunFolder& folder) = 0;
   virtual absl::Status Start(const RunOrder& order, const RunFolder& folder) = 0;
   virtual absl::Status Stop(const Job& job, const RunFolder& folder) = 0;

@@ -207,10 +207,12 @@ absl::Status JobService::Work() {
 }
 
 absl::Status JobService::AdmitThoseWhoseTurnItIs() {
-  const std::lock_guard hold(mutex_);
+  std::unique_lock hold(mutex_);
   absl::StatusOr<std::vector<Job>> jobs = store_->Unfinished();
   if (!jobs.ok()) return jobs.status();
+  hold.unlock();
   Turns turns = backend_->Queue(*jobs);
+  hold.lock();
   std::map<std::string, std::string> messages;
   for (const Job& job : *jobs) {
     const bool has_run = job.state != JobState::kQueued && !IsTuning(job);
@@ -225,12 +227,12 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   messages_ = std::move(messages);
   for (const auto& [name, why] : turns.refused) {
     absl::StatusOr<Job> job = store_->Find(name);
-    if (!job.ok()) return job.status();
+    if (!job.ok() || job->state != JobState::kQueued) continue;  // cancelled meanwhile
     if (const absl::Status status = RefuseToStart(why, &*job); !status.ok()) return status;
   }
   for (const std::string& name : turns.admitted) {
     absl::StatusOr<Job> job = store_->Find(name);
-    if (!job.ok()) return job.status();
+    if (!job.ok() || job->state != JobState::kQueued) continue;
     Admit(UnixMs(), &*job);
     if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
   }

@@ -32,8 +32,9 @@ class DataLook {
     if (!IsWrong("model") && !job_.model.initialize_from.empty()) LookAtInitialValues();
     if (IsWrong("data.format")) return std::move(facts_);
     if (job_.data.format == kPythonFormat) {  // counted as the code was described
-      if (job_.data.train_examples > 0) facts_.train_examples = static_cast<uint64_t>(job_.data.train_examples);
-      if (job_.data.eval_examples > 0) facts_.eval_examples = static_cast<uint64_t>(job_.data.eval_examples);
+      const DataFacts counts = CountExamples(job_);
+      facts_.train_examples = counts.train_examples;
+      facts_.eval_examples = counts.eval_examples;
       return std::move(facts_);
     }
     facts_.train_examples = LookAtPair(job_.data.train, "data.train");
@@ -144,6 +145,19 @@ JobError PlacedAt(const JobFileResult& read, const std::string& key, std::string
           .key = key,
           .what = std::move(what),
           .remedy = std::move(remedy)};
+}
+
+DataFacts CountExamples(const JobSpec& job) {
+  const auto count = [&](const FilePair& files, int64_t by_code) -> std::optional<uint64_t> {
+    if (job.data.format == kPythonFormat && by_code > 0) return static_cast<uint64_t>(by_code);
+    if (job.data.format == kPythonFormat || files.empty()) return std::nullopt;
+    const absl::StatusOr<std::vector<uint32_t>> sizes = ReadIdxHeader(files.images, 3);
+    return sizes.ok() ? std::optional<uint64_t>(sizes->at(0)) : std::nullopt;
+  };
+  DataFacts facts;
+  facts.train_examples = count(job.data.train, job.data.train_examples);
+  facts.eval_examples = count(job.data.eval, job.data.eval_examples);
+  return facts;
 }
 
 DataFacts LookAtData(const JobFileResult& read) { return DataLook(read).Take(); }

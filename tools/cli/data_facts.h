@@ -33,4 +33,8 @@ JobError PlacedAt(const JobFileResult& read, const std::string& key, std::string
 // `read`: of a job with errors what they are about is left alone; its origins place what is found.
 DataFacts LookAtData(const JobFileResult& read);
 
+// The counts of examples alone, as the headers of the images promise them.
+// Cost: the first bytes of at most two files.
+DataFacts CountExamples(const JobSpec& job);
+
 }  // namespace downpour

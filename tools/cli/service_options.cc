@@ -112,12 +112,7 @@ void AddBackendOptions(CLI::App& app, BackendSettings* settings) {
 }
 
 uint64_t MemoryOf(const JobFileResult& read) {
-  const DataSpec& data = read.job.data;
-  for (const std::string& path : {data.train.images, data.train.labels, data.eval.images, data.eval.labels}) {
-    std::error_code ignored;  // a pipe in a file's place would hold up the whole service
-    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return 0;
-  }
-  const HostNeeds needs = NeedsOf(read.job, LookAtData(read), std::nullopt, /*on_gpu=*/false);
+  const HostNeeds needs = NeedsOf(read.job, CountExamples(read.job), std::nullopt, /*on_gpu=*/false);
   const int64_t processes = 1 + read.job.cluster.worker_count + read.job.cluster.parameter_server_count;
   return needs.memory + static_cast<uint64_t>(processes) * kProcessBytes;
 }

@@ -21,6 +21,7 @@ BackendSettings UsualBackend();
 void AddBackendOptions(CLI::App& app, BackendSettings* settings);
 
 // What a whole cluster of the job's takes here in bytes, as doctor reckons it, and its processes themselves.
+// Cost: of the data, what the headers say: the next jobs wait for this one's answer.
 uint64_t MemoryOf(const JobFileResult& read);
 
 }  // namespace downpour

@@ -1,5 +1,8 @@
 #include "worker/data/idx.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -25,8 +28,16 @@ constexpr size_t kChunk = size_t{4} << 20;
 // Reads plain and gzipped files alike; offsets are those of the uncompressed bytes.
 class Reader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
-    if (file_ != nullptr) gzbuffer(file_, 1 << 18);
+  explicit Reader(std::string path) : path_(std::move(path)) {
+    const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not hold us up
+    struct stat at {};
+    is_something_else_ = fd >= 0 && fstat(fd, &at) == 0 && !S_ISREG(at.st_mode);
+    if (fd >= 0 && !is_something_else_) file_ = gzdopen(fd, "rb");
+    if (file_ != nullptr) {
+      gzbuffer(file_, 1 << 18);
+    } else if (fd >= 0) {
+      close(fd);
+    }
   }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -36,6 +47,7 @@ class Reader {
 
   absl::Status opened() const {
     if (file_ != nullptr) return absl::OkStatus();
+    if (is_something_else_) return absl::InvalidArgumentError(path_ + " is no regular file: name one of IDX data");
     const bool absent = errno == ENOENT || errno == ENOTDIR;
     return absl::Status(absent ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
                         absl::StrCat("cannot open ", path_, ": ", std::strerror(errno),
@@ -88,7 +100,8 @@ class Reader {
   }
 
   std::string path_;
-  gzFile file_;
+  gzFile file_ = nullptr;
+  bool is_something_else_ = false;  // such as a folder or a pipe
   uint64_t offset_ = 0;
 };
 
@@ -179,6 +192,12 @@ class IdxDataset final : public Dataset {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<uint32_t>> ReadIdxHeader(const std::string& path, size_t dimensions) {
+  Reader reader(path);
+  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  return ReadHeader(reader, dimensions);
+}
 
 absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size_t dimensions) {
   Reader reader(path);

@@ -26,6 +26,10 @@ struct IdxArray {
 // Memory grows with what the file really holds, not with what its header claims.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, size_t dimensions);
 
+// The sizes that its header promises, whatever follows.
+// Cost: the first bytes are read, and unpacked.
+absl::StatusOr<std::vector<uint32_t>> ReadIdxHeader(const std::string& path, size_t dimensions);
+
 // The sizes alone, of a file that is as long as they promise: for telling what a job would read.
 // Cost: one that is gzipped is unpacked to its end.
 absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size_t dimensions);

@@ -1,13 +1,19 @@
-// What becomes of packages, and of trials that cannot start. All else: tests/process/test_job_service.py.
+// What becomes of packages, of trials that cannot start, and of what clients do meanwhile. All else:
+// tests/process/test_job_service.py.
 #include "service/job_service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "tests/unit/job/job_text.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "tools/cluster/job_folder.h"
 
@@ -132,6 +138,56 @@ TEST_F(JobServiceTest, ASearchsLogTellsOfTrialsThatCouldNotStart) {
   };
   EXPECT_THAT(log("lost"), HasSubstr("trial 1 failed: there is no package " + gone)) << "as it was to start";
   EXPECT_THAT(log("large"), HasSubstr("trial 1 failed: it asks for 1 GPU")) << "in the queue";
+}
+
+TEST_F(JobServiceTest, LabelsAreNotSetOverThoseOfAnotherClient) {
+  ASSERT_TRUE(Submit("one", {Package("models", "t.tar.gz")}).ok());
+  const std::string read = ResourceOf(*service_->Find("one"))["etag"];
+  ASSERT_TRUE(service_->SetLabels("one", {{"team", "a"}}, read).ok());
+  EXPECT_EQ(service_->SetLabels("one", {{"team", "b"}}, read).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(service_->Find("one")->labels, (Labels{{"team", "a"}}));
+}
+
+TEST_F(JobServiceTest, AJobThatIsNotOverIsNotDeleted) {
+  ASSERT_TRUE(Submit("one", {Package("models", "t.tar.gz")}).ok());
+  EXPECT_EQ(service_->Delete("one").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(service_->Find("one").ok());
+}
+
+TEST_F(JobServiceTest, AJobThatIsCancelledWhileItIsStagedIsNotStarted) {
+  const json input = {
+      {"pythonModule", "trainer.task"}, {"packageUris", {Package("models", "t.tar.gz")}}, {"region", "x"}};
+  ASSERT_TRUE(service_->Submit(json{{"jobId", "one"}, {"trainingInput", input}}.dump()).ok());
+  const RunFolder folder = service_->FolderOf("one");
+  const std::string log = folder.job_dir() + "/logs/service.log";
+  std::filesystem::create_directories(folder.job_dir() + "/logs");
+  ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);  // that the region has no meaning here is told once somebody reads it
+  std::thread works([&] { EXPECT_TRUE(service_->Work().ok()); });
+  while (!std::filesystem::exists(folder.Own(""))) poll(nullptr, 0, 5);
+  EXPECT_TRUE(service_->Cancel("one").ok());
+  std::ifstream reader(log);
+  works.join();
+  const RunSeen seen = folder.Look();
+  EXPECT_FALSE(seen.started || seen.alive);
+  EXPECT_TRUE(service_->Work().ok());
+  EXPECT_EQ(service_->Find("one")->state, JobState::kCancelled);
+}
+
+TEST(JobServiceQueueTest, ClientsAreAnsweredWhileAJobsNeedIsReckoned) {
+  const ScratchFolder folder;
+  std::unique_ptr<JobService> service;
+  const auto cancel_both = [&](const JobFileResult& read) -> uint64_t {
+    for (const char* name : {"large", "small"}) (void)service->Cancel(name);
+    return read.job.name == "large" ? 1 : 0;
+  };
+  service = JobService::Open({.root = folder.path(), .backend = {.memory_of = cancel_both}}).value();
+  for (const std::string name : {"large", "small"}) {
+    ASSERT_TRUE(service->Submit(json{{"jobId", name}, {"jobFile", With("name: mnist", "name: " + name)}}.dump()).ok());
+  }
+  EXPECT_TRUE(service->Work().ok());
+  for (const char* name : {"large", "small"}) {
+    EXPECT_EQ(service->Find(name)->state, JobState::kCancelled) << name;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "worker/data/idx.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <fstream>
@@ -95,6 +96,24 @@ TEST_F(IdxTest, TruncationIsNamedWithItsOffset) {
     Write(files_.images, packed.substr(0, keep));
     EXPECT_NE(Error(), "") << keep;
   }
+}
+
+TEST_F(IdxTest, TheHeaderIsReadWithoutWhatFollows) {
+  const std::string header = Bytes(files_.images).substr(0, 16);
+  EXPECT_EQ(ReadIdxHeader(files_.images, 3).value(), (std::vector<uint32_t>{3, 2, 2}));
+  WriteGzip(files_.images, header + std::string(1 << 20, 'x'));
+  Write(files_.images, Bytes(files_.images).substr(0, 200));
+  EXPECT_EQ(ReadIdxHeader(files_.images, 3).value(), (std::vector<uint32_t>{3, 2, 2})) << "it is cut behind that";
+  EXPECT_FALSE(ReadIdxSizes(files_.images, 3).ok());
+  EXPECT_FALSE(ReadIdxHeader(files_.labels, 3).ok());
+}
+
+TEST_F(IdxTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  files_.images = Path("pipe");
+  ASSERT_EQ(mkfifo(files_.images.c_str(), 0600), 0);
+  EXPECT_NE(Error().find("pipe is no regular file"), std::string::npos) << Error();
+  files_.images = folder_.path();
+  EXPECT_NE(Error().find("is no regular file"), std::string::npos) << Error();
 }
 
 TEST_F(IdxTest, WhatIsNotIdxIsRefusedByName) {

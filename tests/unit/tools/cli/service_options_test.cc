@@ -7,7 +7,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
+#include "job/job_file.h"
+#include "tests/unit/job/job_text.h"
 #include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
@@ -50,12 +53,18 @@ TEST(ServiceOptionsTest, OptionsOfSbatchAreLongAndNotOurs) {
   EXPECT_THAT(Refusal({"--backend", "slurm", "--sbatch-option=--job-name=x"}), HasSubstr("the service's own"));
 }
 
-TEST(ServiceOptionsTest, APipeInTheDatasPlaceIsNotRead) {
+TEST(ServiceOptionsTest, AJobsMemoryIsReckonedByItsDatasHeadersAlone) {
   const ScratchFolder scratch;
-  JobFileResult read;
-  read.job.data.train.labels = scratch.path() + "/pipe";
-  ASSERT_EQ(mkfifo(read.job.data.train.labels.c_str(), 0600), 0);
-  EXPECT_EQ(MemoryOf(read), 0u);
+  JobFileResult read = ParseJob(kJob, "j.yaml");
+  ASSERT_TRUE(read.ok());
+  read.job.cluster.worker_count = 1;
+  FilePair& train = read.job.data.train;
+  train = {scratch.path() + "/images", scratch.path() + "/labels"};
+  for (const std::string& path : {train.images, train.labels}) ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const uint64_t without = MemoryOf(read);
+  std::filesystem::remove(train.images);
+  scratch.Write("images", std::string("\0\0\x08\x03\0\x10\0\0\0\0\0\x1c\0\0\0\x1c", 16));  // 2^20 of 28x28
+  EXPECT_EQ(MemoryOf(read), without + (uint64_t{785} << 20)) << "which a worker holds";
 }
 
 }  // namespace
