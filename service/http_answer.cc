@@ -53,6 +53,12 @@ absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const http
   // Without a length the library would wait for the connection's end.
   if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) return body;
   bool too_long = false;
+  if (request.is_multipart_form_data()) {  // the library takes it apart; behind its end the next request begins
+    size_t size = 0;
+    reader([](const httplib::MultipartFormData&) { return true; },
+           [&](const char*, size_t more) { return (size += more) <= most; });
+    return absl::InvalidArgumentError("a request's body is no form: send it as it is, not as multipart/form-data");
+  }
   reader([&](const char* data, size_t size) {
     too_long = body.size() + size > most;
     if (!too_long) body.append(data, size);

@@ -34,7 +34,8 @@ constexpr int kLockFd = 3;
 constexpr int kShellSays = 128;                       // and the number of the signal that ended a program
 constexpr const char* kNoModel = "came to no model";  // tools/cli/python_code.cc
 // $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends, unless
-// $2 is "again". The run's SIGTERM reaches this shell too, which waits for the run's end all the same.
+// $2 is "again". The run's SIGTERM reaches this shell too, which waits for the run's end all the same. It holds the
+// lock until the exit code is written, so where the disk is full the job is not over before there is room.
 constexpr const char* kKeeper = R"(
 set -C
 folder=$1
@@ -46,12 +47,24 @@ trap : TERM INT HUP
 "$@"
 code=$?
 echo "I $(date -u '+%Y-%m-%d %H:%M:%S.%3N') the run ended with exit code $code" >&2
-echo $code > "$folder/exit.new" && mv "$folder/exit.new" "$folder/exit"
+until { echo $code > "$folder/exit.new" && mv -T "$folder/exit.new" "$folder/exit"; } 2> /dev/null; do
+  [ -d "$folder" ] || exit 98
+  sleep 1
+done
 )";
 
 std::string Trimmed(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadTextFile(path);
   return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : std::string();
+}
+
+std::string EndOf(const std::string& path, int64_t most_bytes) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const int64_t size = std::max<int64_t>(0, file.tellg());
+  std::string end(static_cast<size_t>(std::min(size, most_bytes)), '\0');
+  file.seekg(size - static_cast<int64_t>(end.size()));
+  file.read(end.data(), static_cast<std::streamsize>(end.size()));
+  return end;
 }
 
 int64_t WrittenMs(const std::string& path) {
@@ -175,11 +188,10 @@ std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 // words, and its last ones are of something else.
 std::string RunFolder::LastWords(int exit_code) const {
   if (exit_code == kShellSays + SIGKILL) return absl::StrCat("its run was killed (exit code ", exit_code, ")");
-  const std::string log = Trimmed(LogFile());
-  constexpr size_t kEnd = 16384;
+  constexpr int64_t kEnd = 16384;
   std::string words, told, said, last;
-  const std::string end = log.substr(log.size() - std::min(kEnd, log.size()));
-  for (absl::string_view line : absl::StrSplit(end, '\n')) {
+  const std::string end = EndOf(LogFile(), kEnd);
+  for (absl::string_view line : absl::StrSplit(absl::StripAsciiWhitespace(end), '\n')) {
     if (!TimeOfLine(std::string(line)).empty()) continue;  // the service's own
     last = std::string(line);
     bool is_programs = !absl::StripAsciiWhitespace(line).empty();

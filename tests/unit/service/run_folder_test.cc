@@ -68,6 +68,24 @@ TEST_F(RunFolderTest, WhatAProgramSaidLastBeforeItCameToNoModelIsTold) {
   EXPECT_EQ(other.Look().error, "t.task never called downpour.fit");
 }
 
+TEST_F(RunFolderTest, OfALongLogTheEndAloneIsRead) {
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "exit 3"}).ok());
+  WaitForEnd();
+  const std::string log = run_.job_dir() + "/logs/service.log";
+  std::filesystem::resize_file(log, uintmax_t{1} << 40);  // of zeros, which take no room
+  std::ofstream(log, std::ios::app) << "\ndownpour run: no data\n";
+  EXPECT_EQ(run_.Look().error, "no data");
+}
+
+TEST_F(RunFolderTest, AnExitCodeThatCannotBeWrittenIsWrittenOnceThereIsRoom) {
+  std::filesystem::create_directory(run_.Own("exit.new"));
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "exit 3"}).ok());
+  while (Read("logs/service.log").find("ended with exit code 3") == std::string::npos) poll(nullptr, 0, 5);
+  EXPECT_TRUE(run_.Look().alive) << "the service would take it for killed";
+  std::filesystem::remove(run_.Own("exit.new"));
+  EXPECT_EQ(WaitForEnd().exit_code, 3);
+}
+
 TEST_F(RunFolderTest, ARunHasTheTimesOfItsMarks) {
   ASSERT_TRUE(run_.Start({"/bin/true"}).ok());
   WaitForEnd();
