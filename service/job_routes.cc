@@ -1,6 +1,7 @@
 #include "service/job_routes.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -22,6 +23,8 @@ using nlohmann::json;
 
 constexpr const char* kJobs = R"(/v1/projects/[^/]+/jobs)";
 constexpr const char* kJob = R"(/v1/projects/[^/]+/jobs/([A-Za-z0-9_]+))";
+// A page of a log is given out after so many lines, though the filter held for few of them.
+constexpr int kMostLinesSeen = 20'000;
 constexpr const char* kCancel = R"(/v1/projects/[^/]+/jobs/([A-Za-z0-9_]+):cancel)";
 
 absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
@@ -102,21 +105,55 @@ absl::StatusOr<json> Describe(const std::string& name, JobService& service) {
   return resource;
 }
 
-// Of the job, and of a tuning job's trials as well, by time.
-absl::StatusOr<std::vector<LogEntry>> ReadAllLogs(const Job& job, JobService& service) {
-  std::vector<LogEntry> entries = ReadLogs(job, service.FolderOf(job.name).job_dir());
+// Of the job, and of a tuning job's trials as well.
+absl::StatusOr<std::vector<LogReader::JobLogs>> LogsOf(const Job& job, JobService& service) {
+  std::vector<LogReader::JobLogs> logs = {{job, service.FolderOf(job.name).job_dir()}};
   const absl::StatusOr<std::vector<Job>> trials = service.Trials(job.name);
   if (!trials.ok()) return trials.status();
-  for (const Job& trial : *trials) {
-    for (LogEntry& entry : ReadLogs(trial, service.FolderOf(trial.name).job_dir())) {
-      entry.trial = TrialNumber(trial.name);
-      entry.id = absl::StrCat("trial-", entry.trial, "-", entry.id);
-      entries.push_back(std::move(entry));
-    }
+  for (const Job& trial : *trials) logs.push_back({trial, service.FolderOf(trial.name).job_dir()});
+  return logs;
+}
+
+struct LogPage {
+  std::vector<json> entries = {};
+  std::string token = {};  // of the next one, without the job's own mark
+};
+
+// The token says where each log was left.
+absl::StatusOr<LogPage> OldestFirst(const std::vector<LogReader::JobLogs>& logs, const std::string& job,
+                                    const Filter& filter, size_t size, const std::string& token) {
+  const std::optional<LogPlaces> places = token.empty() ? LogPlaces() : PlacesIn(token);
+  if (!places) return ForeignToken();
+  LogReader reader(logs, *places);
+  LogPage page;
+  for (int seen = 0; reader.HasLine() && page.entries.size() < size && seen < kMostLinesSeen; ++seen, reader.Pop()) {
+    json resource = ResourceOf(reader.Entry(), job);
+    if (filter.Holds(resource)) page.entries.push_back(std::move(resource));
   }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const LogEntry& a, const LogEntry& b) { return a.time < b.time; });
-  return entries;
+  if (reader.HasLine()) page.token = TextOf(reader.places());
+  return page;
+}
+
+// The token names the last entry that was given. All before it is read, and a page of that kept.
+absl::StatusOr<LogPage> NewestFirst(const std::vector<LogReader::JobLogs>& logs, const std::string& job,
+                                    const Filter& filter, size_t size, const std::string& token) {
+  std::deque<json> last;
+  bool has_older = false;
+  LogReader reader(logs, {});
+  for (; reader.HasLine(); reader.Pop()) {
+    const LogEntry entry = reader.Entry();
+    if (entry.id == token) break;
+    json resource = ResourceOf(entry, job);
+    if (!filter.Holds(resource)) continue;
+    last.push_back(std::move(resource));
+    if (last.size() <= size) continue;
+    last.pop_front();
+    has_older = true;
+  }
+  if (!token.empty() && !reader.HasLine()) return ForeignToken();
+  LogPage page{.entries = {std::make_move_iterator(last.rbegin()), std::make_move_iterator(last.rend())}};
+  if (has_older) page.token = page.entries.back()["insertId"];
+  return page;
 }
 
 absl::StatusOr<json> ResourceOr(const absl::StatusOr<Job>& job) {
@@ -124,7 +161,7 @@ absl::StatusOr<json> ResourceOr(const absl::StatusOr<Job>& job) {
   return ResourceOf(*job);
 }
 
-// Entries of one job, which the filter has to name. A page's token has the number of entries before it.
+// Entries of one job, which the filter has to name.
 absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   const absl::StatusOr<json> asked = ParseJson(body);
   if (!asked.ok()) return asked.status();
@@ -144,26 +181,17 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   if (!size.ok()) return size.status();
   const absl::StatusOr<Job> job = service.Find(named[1]);
   if (!job.ok()) return job.status();
-  int64_t begin = 0;
-  if (const std::string token = text("pageToken"); !token.empty()) {
-    const std::optional<std::string> mark = ReadMark(*job, token);
-    if (!mark) return WrongToken(token);
-    if (!absl::SimpleAtoi(*mark, &begin)) return ForeignToken();  // of this job, but of no place in its log
-  }
-  std::vector<json> entries;
-  const absl::StatusOr<std::vector<LogEntry>> read = ReadAllLogs(*job, service);
-  if (!read.ok()) return read.status();
-  for (const LogEntry& entry : *read) {
-    json resource = ResourceOf(entry, job->name);
-    if (filter->Holds(resource)) entries.push_back(std::move(resource));
-  }
-  if (text("orderBy") == "timestamp desc") std::reverse(entries.begin(), entries.end());
-  const auto count = static_cast<int64_t>(entries.size());
-  begin = std::clamp<int64_t>(begin, 0, count);
-  const int64_t end = std::min<int64_t>(count, begin + *size);
+  std::optional<std::string> token = text("pageToken");
+  if (!token->empty()) token = ReadMark(*job, *token);
+  if (!token) return WrongToken(text("pageToken"));
+  const absl::StatusOr<std::vector<LogReader::JobLogs>> logs = LogsOf(*job, service);
+  if (!logs.ok()) return logs.status();
+  const auto read = text("orderBy") == "timestamp desc" ? NewestFirst : OldestFirst;
+  absl::StatusOr<LogPage> page = read(*logs, job->name, *filter, static_cast<size_t>(*size), *token);
+  if (!page.ok()) return page.status();
   json answer = json::object();
-  for (int64_t i = begin; i < end; ++i) answer["entries"].push_back(std::move(entries[static_cast<size_t>(i)]));
-  if (end < count) answer["nextPageToken"] = MarkOf(*job, absl::StrCat(end));
+  if (!page->entries.empty()) answer["entries"] = std::move(page->entries);
+  if (!page->token.empty()) answer["nextPageToken"] = MarkOf(*job, page->token);
   return answer;
 }
 

@@ -57,23 +57,24 @@ void NoteLogTime(const std::string& job_dir, int64_t now_ms) {
   file << absl::StrFormat("%016d %016d\n", size, now_ms);
 }
 
-LogTimes::LogTimes(const std::string& job_dir)
-    : file_(PathIn(job_dir), std::ios::binary), records_(RecordsIn(PathIn(job_dir))) {}
+LogTimes::LogTimes(const std::string& job_dir) : path_(PathIn(job_dir)), records_(RecordsIn(path_)) {}
 
 std::optional<int64_t> LogTimes::Of(int64_t end) {
   if (end > before_ && end <= found_.first) return found_.second;  // as the line before it
+  if (records_ == 0) return std::nullopt;
+  std::ifstream file(path_, std::ios::binary);  // closed again, since a search has many logs
   int64_t first = 0, behind = records_;
   while (first < behind) {
     const int64_t middle = first + (behind - first) / 2;
-    if (LookAt(&file_, middle).first < end) {
+    if (LookAt(&file, middle).first < end) {
       first = middle + 1;
     } else {
       behind = middle;
     }
   }
   if (first == records_) return std::nullopt;
-  before_ = first == 0 ? 0 : LookAt(&file_, first - 1).first;
-  found_ = LookAt(&file_, first);
+  before_ = first == 0 ? 0 : LookAt(&file, first - 1).first;
+  found_ = LookAt(&file, first);
   return found_.second;
 }
 

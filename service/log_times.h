@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,7 +30,7 @@ class LogTimes {
   std::optional<int64_t> Of(int64_t end);
 
  private:
-  std::ifstream file_;
+  std::string path_;
   int64_t records_ = 0;
   // The look that was found last (bytes, milliseconds since 1970), and the bytes of the one before it.
   std::pair<int64_t, int64_t> found_;

@@ -78,7 +78,8 @@ int ListJobs(const JobsOptions& options, const ServiceClient& service, Streams s
     if (!page.ok()) return Fail(page.status(), streams);
     for (const json& job : page->value("jobs", json::array())) {
       const std::string why = job.value("stateMessage", job.value("errorMessage", ""));
-      rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19), Printable(why)});
+      rows.push_back(
+          {job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19) + "Z", Printable(why)});
     }
     token = page->value("nextPageToken", "");
   } while (!token.empty());
@@ -105,21 +106,29 @@ int Delete(const JobsOptions& options, const ServiceClient& service, Streams str
   return kExitDone;
 }
 
+// How far a log was shown: the page that was not full yet, and which of its lines.
+struct Shown {
+  std::string page;
+  std::set<std::string> lines;
+};
+
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
-absl::Status ShowNews(const JobsOptions& options, const ServiceClient& service, std::set<std::string>* shown,
-                      Streams streams) {
+absl::Status ShowNews(const JobsOptions& options, const ServiceClient& service, Shown* shown, Streams streams) {
   json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.submission.name, "\"")}};
-  do {
+  for (;;) {
+    asked["pageToken"] = shown->page;
     const absl::StatusOr<json> page = service.Ask("POST", "/v2/entries:list", asked.dump());
     if (!page.ok()) return page.status();
     for (const json& entry : page->value("entries", json::array())) {
-      if (!shown->insert(entry["insertId"]).second) continue;
+      if (!shown->lines.insert(entry["insertId"]).second) continue;
       const std::string task = entry["labels"]["task_name"], text = entry["textPayload"];
       streams.out << entry["severity"].get<std::string>() << "\t" << entry["timestamp"].get<std::string>() << "\t"
                   << task << "\t" << Printable(text, text.size()) << "\n";
     }
-    asked["pageToken"] = page->value("nextPageToken", "");
-  } while (!asked["pageToken"].get<std::string>().empty());
+    const std::string next = page->value("nextPageToken", "");
+    if (next.empty()) break;
+    *shown = {.page = next, .lines = {}};
+  }
   streams.out.flush();
   return absl::OkStatus();
 }
@@ -134,7 +143,7 @@ void TellState(const json& job, std::string* told, Streams streams) {
 
 // Until the job is over; its end is the exit code.
 int Follow(const JobsOptions& options, const ServiceClient& service, bool with_logs, Streams streams) {
-  std::set<std::string> shown;
+  Shown shown;
   std::string told;
   for (;;) {
     const absl::StatusOr<json> job =

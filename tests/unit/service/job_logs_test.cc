@@ -19,6 +19,12 @@ std::vector<std::string> Shown(const std::vector<LogEntry>& entries) {
   return lines;
 }
 
+std::vector<LogEntry> ReadLogs(const Job& job, const std::string& job_dir) {
+  std::vector<LogEntry> entries;
+  for (LogReader logs({{job, job_dir}}, {}); logs.HasLine(); logs.Pop()) entries.push_back(logs.Entry());
+  return entries;
+}
+
 TEST(JobLogsTest, AreOneStreamByTimeUnderAiPlatformsNames) {
   const ScratchFolder folder;
   folder.Write("logs/chief.log", "I 2026-01-31 10:00:00.001 one\nW 2026-01-31 10:00:00.003 three\n");
@@ -120,6 +126,78 @@ TEST(LogTimesTest, OfManyLooksEachLineHasTheFirstThatFoundIt) {
     EXPECT_EQ(times.Of((look - 1) * 15 + 1), look);
   }
   EXPECT_EQ(times.Of(1501), std::nullopt);
+}
+
+TEST(JobLogsTest, AReaderContinuesWhereAnotherWasLeft) {
+  const ScratchFolder folder;
+  folder.Write("logs/service.log",
+               "I 2026-01-31 10:00:00.001 begins\nwords\nI 2026-01-31 10:00:09.000 goes on\nmore\n");
+  folder.Write("logs/worker-0.log", "user's\nown\nwords\n" + std::string(20'000, 'x') + "\nand on\n");
+  folder.Write("logs/chief.log", "I 2026-01-31 10:00:00.002 one\n\nE 2026-01-31 10:00:00.003 two\n");
+  const Job over{.name = "over", .state = JobState::kFailed, .ended_ms = 1'769'853'610'000};
+  for (const auto& [job, lines] : {std::pair(Job(), 6u), std::pair(over, 12u)}) {
+    const std::vector<LogEntry> whole = ReadLogs(job, folder.path());
+    ASSERT_EQ(whole.size(), lines);
+    LogPlaces places;
+    for (const LogEntry& entry : whole) {
+      LogReader logs({{job, folder.path()}}, places);
+      ASSERT_TRUE(logs.HasLine());
+      EXPECT_EQ(Shown({logs.Entry()}), Shown({entry}));
+      EXPECT_EQ(logs.Entry().id, entry.id);
+      logs.Pop();
+      places = PlacesIn(TextOf(logs.places())).value();
+    }
+    EXPECT_FALSE(LogReader({{job, folder.path()}}, places).HasLine());
+  }
+}
+
+TEST(JobLogsTest, WhatComesLateIsTold) {
+  const ScratchFolder folder;
+  folder.Write("logs/ps-0.log", "I 2026-01-31 10:00:00.009 nine\n");
+  LogReader before({{{}, folder.path()}}, {});
+  before.Pop();
+  folder.Write("logs/chief.log", "I 2026-01-31 10:00:00.001 one\n");
+  EXPECT_THAT(Shown({LogReader({{{}, folder.path()}}, before.places()).Entry()}),
+              ElementsAre("10:00:00.001Z master-replica-0 INFO one"));
+}
+
+TEST(JobLogsTest, ALaterReaderLooksForATimeFromWhereAnEarlierOneHasLooked) {
+  const ScratchFolder folder;
+  const std::string path = folder.Write("logs/ps-0.log", "user's words\nmore\n");
+  const LogReader before({{{}, folder.path()}}, {});
+  EXPECT_FALSE(before.HasLine());
+  EXPECT_EQ(TextOf(before.places()), "ps-0:0:18");
+  folder.Write("logs/ps-0.log", "I 2026-01-31 10:00:00.009\nI 2026-01-31 10:00:00.007 seven\n");
+  EXPECT_EQ(LogReader({{{}, folder.path()}}, {{"ps-0", {1, 26}}}).Entry().time, "2026-01-31T10:00:00.007Z");
+}
+
+TEST(JobLogsTest, OfALongLogTheEndIsReadFromAWholeLineOn) {
+  const ScratchFolder folder;
+  std::string words;
+  while (static_cast<int64_t>(words.size()) <= kMostLogBytesRead) words += "I 2026-01-31 10:00:00.002 chatter\n";
+  folder.Write("logs/ps-0.log", words);
+  const LogEntry first = LogReader({{{}, folder.path()}}, {}).Entry();
+  EXPECT_EQ(first.message, "chatter");
+  EXPECT_EQ(first.id, "ps-replica-0-000000000034-0");
+}
+
+TEST(JobLogsTest, ATrialsEntriesSayWhoseTheyAre) {
+  const ScratchFolder folder;
+  folder.Write("logs/service.log", "I 2026-01-31 10:00:00.001 begins\n");
+  folder.Write("trials/3/logs/service.log", "I 2026-01-31 10:00:00.000 trains\n");
+  LogReader logs({{{.name = "wd1"}, folder.path()}, {{.name = "wd1/3"}, folder.path() + "/trials/3"}}, {});
+  EXPECT_EQ(logs.Entry().trial, 3);
+  EXPECT_EQ(logs.Entry().id, "trial-3-service-000000000000-0");
+  logs.Pop();
+  EXPECT_EQ(logs.Entry().message, "begins");
+  EXPECT_EQ(TextOf(logs.places()), "3/service:33,service:0");
+}
+
+TEST(JobLogsTest, WhatIsNoPlaceIsRefused) {
+  for (const char* text :
+       {"", "7", "ps-0", "ps-0:", "ps-0:x", "ps-0:-1", "ps-0:7:6", "ps-0:7:x", "ps-0:1:2:3", "ps-0:1,"}) {
+    EXPECT_FALSE(PlacesIn(text)) << text;
+  }
 }
 
 TEST(JobLogsTest, ReadsOnWhereItEnded) {
