@@ -123,6 +123,16 @@ absl::Status CheckInput(const json& input, bool has_file) {
   return absl::OkStatus();
 }
 
+// What is wrong with a setting that a parameter of the search stands for, at its place in the configuration.
+JobError InSearch(const TuningSpec& spec, JobError error) {
+  for (size_t i = 0; error.file == kSetByHand && i < spec.parameters.size(); ++i) {
+    const std::string& name = spec.parameters[i].name;
+    if (name != error.key && !name.starts_with(error.key + ".")) continue;
+    error.file = absl::StrCat("trainingInput.hyperparameters.params[", i, "].parameterName");
+  }
+  return error;
+}
+
 // A job file says which settings and metrics there are. Of Python code that is known when a trial has run.
 absl::Status CheckTuning(const Job& job) {
   if (!IsTuning(job) || job.job_file.empty()) return absl::OkStatus();
@@ -131,7 +141,7 @@ absl::Status CheckTuning(const Job& job) {
     Job trial = job;
     trial.trial = Trial{.values = ValuesAt(spec, std::vector<double>(spec.parameters.size(), unit))};
     const JobFileResult read = ReadInput(trial);
-    if (!read.ok()) return absl::InvalidArgumentError(ToString(read.errors.front()));
+    if (!read.ok()) return absl::InvalidArgumentError(ToString(InSearch(spec, read.errors.front())));
   }
   const std::string why = WhyNoMetric(spec.metric, ReadInput(job).job, "the job");
   return why.empty() ? absl::OkStatus() : Wrong("trainingInput.hyperparameters.hyperparameterMetricTag", why);
@@ -208,8 +218,7 @@ json ResourceOf(const Job& job) {
                    {"state", NameOf(job.state)},
                    {"createTime", TimeText(job.created_ms)},
                    {"etag", absl::Base64Escape(absl::StrCat(job.created_ms, " ", job.revision))},
-                   {"trainingInput", json::parse(job.training_input)},
-                   {"trainingOutput", json::object()}};
+                   {"trainingInput", json::parse(job.training_input)}};
   if (!job.labels.empty()) resource["labels"] = job.labels;
   if (!job.job_file.empty()) resource["jobFile"] = job.job_file;
   if (job.started_ms != 0) resource["startTime"] = TimeText(job.started_ms);

@@ -37,7 +37,12 @@ absl::Status Tuner::Work(const std::string& name) {
     const absl::StatusOr<std::string> hopeless = WhyNoJudgement(*job, spec, *trials);
     if (!hopeless.ok()) return hopeless.status();
     const TuningAct act = Tune(spec, *trials, UnixMs(), &*job, *hopeless);
-    troubles_[name] = WordsOnFailures(*trials);
+    std::vector<std::string> troubles = {WordsOnFailures(*trials)};
+    if (const auto without = without_optuna_.find(name); without != without_optuna_.end()) {
+      troubles.insert(troubles.begin(), without->second);
+    }
+    std::erase(troubles, "");
+    troubles_[name] = absl::StrJoin(troubles, "; ");
     if (IsOver(job->state) || troubles_[name].empty()) troubles_.erase(name);
     // In the log before in the store: a client that sees the end finds the best one named.
     if (act.changed && IsOver(job->state)) SayTheBest(*job, spec, *trials);
@@ -107,9 +112,10 @@ std::vector<double> Tuner::Propose(const Job& job, const TuningSpec& spec, const
     const RunFolder folder(JobFolderOf(root_, job.name));
     const absl::StatusOr<std::vector<double>> asked = AskOptuna(spec, Seed(job.name), trials, folder.Own(""));
     if (asked.ok()) return *asked;
-    without_optuna_.insert(job.name);
-    folder.Note('W',
-                absl::StrCat("random search is used instead of Bayesian: ", std::string(asked.status().message())));
+    const std::string why =
+        absl::StrCat("random search is used instead of Bayesian: ", std::string(asked.status().message()));
+    without_optuna_[job.name] = why;
+    folder.Note('W', why);
   }
   return RandomUnits(spec, Seed(job.name), number);
 }

@@ -14,7 +14,6 @@
 
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -48,7 +47,7 @@ class Tuner {
   const std::string root_;
   JobStore* const store_;
   std::mutex* const mutex_;
-  std::set<std::string> without_optuna_;         // jobs whose log says so
+  std::map<std::string, std::string> without_optuna_;  // why jobs are searched at random, as their logs say
   std::map<std::string, std::string> verdicts_;  // what WhyNoJudgement has found of a job
   std::map<std::string, std::string> troubles_;
   std::map<std::string, Curve> finished_;  // curves of trials that are over: they do not change

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/job/job_text.h"
 
 namespace downpour {
 namespace {
@@ -97,6 +98,16 @@ TEST(JobTest, WhatItCannotBeIsRefusedByItsKey) {
   json misspelt = Posted();
   misspelt["jobfile"] = "name: a";
   EXPECT_THAT(WhyRefused(misspelt), AllOf(HasSubstr("jobfile"), HasSubstr("did you mean jobFile?")));
+}
+
+TEST(JobTest, AWrongParameterOfASearchIsNamedWhereItStands) {
+  const json params = {
+      {{"parameterName", "training.batchSize"}, {"type", "INTEGER"}, {"minValue", 1}, {"maxValue", 9}},
+      {{"parameterName", "training.optimizer.lr"}, {"type", "DOUBLE"}, {"minValue", 1}, {"maxValue", 2}}};
+  const json posted = {
+      {"jobId", "one"}, {"jobFile", kJob}, {"trainingInput", {{"hyperparameters", {{"params", params}}}}}};
+  EXPECT_THAT(std::string(ReadJob(posted.dump()).status().message()),
+              HasSubstr("trainingInput.hyperparameters.params[1].parameterName: training.optimizer.lr: unknown key"));
 }
 
 TEST(JobTest, ARunHasANameThatJobFilesAllow) {

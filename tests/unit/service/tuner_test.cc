@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "job/job_file.h"
 #include "service/lifecycle.h"
@@ -22,19 +26,22 @@ using testing::HasSubstr;
 class TunerTest : public testing::Test {
  protected:
   TunerTest() {
-    const json search = {
-        {"goal", "MINIMIZE"},
-        {"algorithm", "RANDOM_SEARCH"},
-        {"hyperparameterMetricTag", "rmse"},
-        {"maxTrials", 9},
-        {"params", {{{"parameterName", "rate"}, {"type", "DOUBLE"}, {"minValue", 0.1}, {"maxValue", 1}}}}};
-    const json input = {{"pythonModule", "trainer.task"}, {"hyperparameters", search}};
-    const Job job{.name = "line", .training_input = input.dump(), .state = JobState::kPreparing};
-    EXPECT_TRUE(store_->Insert(job).ok());
+    InsertSearch("line", "RANDOM_SEARCH");
     EXPECT_TRUE(Work().ok());
     EXPECT_EQ(store_->Trials("line")->size(), 1u);
     std::filesystem::create_directories(trial_ + "/python");
     std::ofstream(trial_ + "/python/job.json") << CanonicalJob(ParseJob(kJob, "j.yaml").job);
+  }
+  void InsertSearch(const std::string& name, const std::string& algorithm) {
+    const json search = {
+        {"goal", "MINIMIZE"},
+        {"algorithm", algorithm},
+        {"hyperparameterMetricTag", "rmse"},
+        {"maxTrials", 9},
+        {"params", {{{"parameterName", "rate"}, {"type", "DOUBLE"}, {"minValue", 0.1}, {"maxValue", 1}}}}};
+    const json input = {{"pythonModule", "trainer.task"}, {"hyperparameters", search}};
+    const Job job{.name = name, .training_input = input.dump(), .state = JobState::kPreparing};
+    EXPECT_TRUE(store_->Insert(job).ok());
   }
   // By a service that has just begun.
   absl::Status Work() { return Tuner(folder_.path(), store_.get(), &mutex_).Work("line"); }
@@ -67,6 +74,37 @@ TEST_F(TunerTest, NoTrialIsCancelledBeforeItIsKnownWhy) {
   std::filesystem::rename(own + ".away", own);
   EXPECT_TRUE(Work().ok());
   EXPECT_EQ(TrialState(), JobState::kCancelled);
+}
+
+TEST_F(TunerTest, ASearchThatHasToDoWithoutOptunaSaysSo) {
+  setenv("DOWNPOUR_PYTHON", "/bin/false", 1);
+  InsertSearch("blind", "ALGORITHM_UNSPECIFIED");
+  Tuner tuner(folder_.path(), store_.get(), &mutex_);
+  EXPECT_TRUE(tuner.Work("blind").ok());
+  unsetenv("DOWNPOUR_PYTHON");
+  EXPECT_EQ(store_->Trials("blind")->size(), 1u);
+  EXPECT_THAT(tuner.troubles().at("blind"), HasSubstr("random search is used instead of Bayesian: Optuna"));
+}
+
+TEST_F(TunerTest, ASearchThatIsCancelledWhileOptunaIsAskedHasNoMoreTrials) {
+  const std::string asked = folder_.path() + "/asked", answered = folder_.path() + "/answered";
+  const std::string python = folder_.Write("python", "#!/bin/sh\n: > " + asked + "\nread word < " + answered + "\n");
+  ASSERT_EQ(chmod(python.c_str(), 0700), 0);
+  ASSERT_EQ(mkfifo(answered.c_str(), 0600), 0);
+  setenv("DOWNPOUR_PYTHON", python.c_str(), 1);
+  InsertSearch("late", "ALGORITHM_UNSPECIFIED");
+  std::thread works([&] { EXPECT_TRUE(Tuner(folder_.path(), store_.get(), &mutex_).Work("late").ok()); });
+  while (!std::filesystem::exists(asked)) poll(nullptr, 0, 5);
+  {
+    const std::lock_guard hold(mutex_);
+    Job job = store_->Find("late").value();
+    EXPECT_TRUE(Cancel(1, &job).ok());
+    EXPECT_TRUE(store_->Update(job).ok());
+  }
+  std::ofstream(answered) << "\n";
+  works.join();
+  unsetenv("DOWNPOUR_PYTHON");
+  EXPECT_TRUE(store_->Trials("late")->empty());
 }
 
 }  // namespace
