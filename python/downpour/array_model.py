@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping
 
 import numpy
 
-from downpour.errors import TrainingError
+from downpour.errors import TrainingError, kind_of
 from downpour.variables import Memory, Variable, check
 
 
@@ -28,7 +28,7 @@ class ArrayModel:
             if not isinstance(name, str):
                 raise TrainingError(f"the model's entry {name!r} has no name: its key is to be a str")
             if not isinstance(value, numpy.ndarray) or value.dtype != numpy.float32:
-                kind = f"an array of {value.dtype}" if isinstance(value, numpy.ndarray) else f"a {type(value).__name__}"
+                kind = f"an array of {value.dtype}" if isinstance(value, numpy.ndarray) else kind_of(value)
                 raise TrainingError(
                     f"the model's entry {name!r} is {kind}, but a dict of float32 arrays by name is needed: "
                     "use numpy.asarray(value, numpy.float32)"
@@ -71,7 +71,7 @@ class ArrayModel:
     def check_gradients(self, gradients: Any) -> None:
         """Raises TrainingError if they are not those of this model."""
         if not isinstance(gradients, Mapping):
-            raise TrainingError(f"the gradients are a {type(gradients).__name__}: return a dict of arrays by name")
+            raise TrainingError(f"the gradients are {kind_of(gradients)}: return a dict of arrays by name")
         shapes = {variable.name: variable.shape for variable in self.variables}
         for name, gradient in gradients.items():
             if name not in shapes:
@@ -94,4 +94,4 @@ class ArrayModel:
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no number."""
         if numpy.size(loss) != 1 or not numpy.issubdtype(numpy.asarray(loss).dtype, numpy.number):
-            raise TrainingError(f"the loss is no number but a {type(loss).__name__}: return the batch's mean loss")
+            raise TrainingError(f"the loss is no number but {kind_of(loss)}: return the batch's mean loss")

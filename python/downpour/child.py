@@ -25,6 +25,7 @@ from downpour import environment, modes
 from downpour.errors import MisuseError, TrainingError
 
 REFUSED = 78
+ONE_EXAMPLE = "batch norm needs 2 or more in a batch: take a training.batchSize that leaves no last batch of one example"
 
 
 def main(words: list[str]) -> NoReturn:
@@ -126,6 +127,8 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     if isinstance(error, ModuleNotFoundError):
         remedy = f"install it there, name it in requirements.txt, or name another {_python()}"
         message = f"there is no module {error.name} for {sys.executable}: {remedy}"
+    if isinstance(error, ValueError) and "more than 1 value per channel" in message:
+        message += f"; {ONE_EXAMPLE}"
     message = " ".join(message.split())
     own = modes.own_of(traceback.extract_tb(error.__traceback__))
     is_raised = not isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from downpour.status import Status
+
+
+def kind_of(value: Any) -> str:
+    """What it is, for a sentence: "a str", "an int"."""
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 class DownpourError(Exception):

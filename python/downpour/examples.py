@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 
 import numpy
 
-from downpour.errors import TrainingError
+from downpour.errors import TrainingError, kind_of
 
 Collate = Callable[[list], Any]
 _OF_TYPES = re.compile("dtype|double", re.IGNORECASE)  # in what torch raises where types differ
@@ -154,12 +154,12 @@ def _length(data: Any, argument: str) -> int:
         raise TrainingError(f"{argument} is a DataLoader: give its dataset, and batch_size= and collate= beside it")
     if not hasattr(data, "__getitem__") or isinstance(data, (str, bytes, dict)):
         raise TrainingError(
-            f"{argument} is a {kind}, whose examples have no numbers: give a dataset with __getitem__ and __len__"
+            f"{argument} is {kind_of(data)}, whose examples have no numbers: give a dataset with __getitem__ and __len__"
         )
     try:
         return len(data)
     except (TypeError, NotImplementedError) as error:
-        raise TrainingError(f"{argument} is a {kind} without a length: give it __len__") from error
+        raise TrainingError(f"{argument} is {kind_of(data)} without a length: give it __len__") from error
 
 
 def _stack(items: list) -> Any:

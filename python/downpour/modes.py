@@ -63,7 +63,7 @@ class Describe(Mode):
     def begin(self, run: Run) -> Memory:
         write_safetensors(os.path.join(self._folder, "initial.safetensors"), run.model.values())
         with open(os.path.join(self._folder, "description.json"), "w", encoding="utf-8") as file:
-            json.dump({**description(run), "settings": run.settings}, file)
+            json.dump({**description(run), "takesOneExample": run.takes_one, "settings": run.settings}, file)
         leave(0)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy
 
-from downpour.errors import TrainingError
+from downpour.errors import TrainingError, kind_of
 
 if TYPE_CHECKING:
     import torch
@@ -90,7 +90,7 @@ def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> di
     groups = optimizer.param_groups
     if any(_steps(state) for state in optimizer.state.values()):
         raise TrainingError("optimizer has made steps before, which a job does not know: make a new one")
-    translated = [_translated(optimizer, group) for group in groups]
+    translated = [_translated(optimizer, group, names) for group in groups]
     first = max(range(len(groups)), key=lambda index: len(groups[index]["params"]))
     settings = translated[first]
     overrides = []
@@ -110,12 +110,21 @@ def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> di
     return {**settings, "overrides": overrides} if overrides else settings
 
 
-def _translated(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> dict[str, Any]:
+def _translated(
+    optimizer: torch.optim.Optimizer, group: Mapping[str, Any], names: Mapping[int, str]
+) -> dict[str, Any]:
     import torch
 
     options = {key: value for key, value in group.items() if key not in _SAME_RESULT}
     if "initial_lr" in options:
         raise TrainingError("optimizer has a scheduler: leave it out and give the job training.optimizer.schedule")
+    own = [names[id(parameter)] for parameter in group["params"]]
+    if own and not float(group["lr"]) and len(optimizer.param_groups) > 1:
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        raise TrainingError(
+            f"optimizer: the group of {own[0]}{more} has a learning rate of 0, which servers do not have: "
+            "leave these parameters out of the optimizer, or set requires_grad=False, and they stay as they are"
+        )
     kind = type(optimizer)
     if kind is torch.optim.SGD:
         name = "nesterov" if options.pop("nesterov") else "momentum" if options["momentum"] else "sgd"
@@ -132,7 +141,7 @@ def _translated(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> d
         name = "adagrad"
     else:
         raise TrainingError(
-            f"optimizer is a {kind.__name__}, which parameter servers do not have: "
+            f"optimizer is {kind_of(kind)}, which parameter servers do not have: "
             "take SGD, Adagrad, RMSprop, Adam or AdamW of torch.optim, or a dict of keys of training.optimizer"
         )
     settings = {"name": name, **{ours: float(options.pop(key)) for key, ours in _KEYS.items() if key in options}}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, 
 
 import numpy
 
-from downpour.errors import MisuseError, TrainingError
+from downpour.errors import MisuseError, TrainingError, kind_of
 from downpour.examples import Examples, explaining_float64
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class Run:
         self.metrics = _checked(metrics)
         self.settings = dict(settings)
         self.classes = 0
+        self.takes_one = True  # whether a batch of one example can be trained on, as far as that was tried
         self.model: Any = None
         self.memory: Any = None
         self._mode = mode
@@ -177,7 +178,7 @@ class Run:
                 metrics.append(float(value) * count)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise TrainingError(
-                    f"the metric {name} is no number but a {type(value).__name__}: return the batch's mean"
+                    f"the metric {name} is no number but {kind_of(value)}: return the batch's mean"
                 ) from error
         correct = 0
         if self.classes:
@@ -189,7 +190,7 @@ class Run:
 def _checked(metrics: Any) -> dict[str, Callable]:
     if not isinstance(metrics or {}, Mapping):
         raise TrainingError(
-            f"metrics is a {type(metrics).__name__}: give a dict of functions of (output, target) by name, "
+            f"metrics is {kind_of(metrics)}: give a dict of functions of (output, target) by name, "
             'as {"error": error}'
         )
     for name, function in (metrics or {}).items():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
+from downpour.errors import kind_of
+
 if TYPE_CHECKING:
     import numpy
     import torch
@@ -56,7 +58,7 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], stri
     found = dict(module.named_modules())
     for name in sorted({name.rpartition(".")[0] for name in tensors} & set(found)):
         if not isinstance(found[name], torch.nn.Linear):
-            raise TypeError(f"{name} is a {type(found[name]).__name__}, but a dense layer is a torch.nn.Linear")
+            raise TypeError(f"{name} is {kind_of(found[name])}, but a dense layer is a torch.nn.Linear")
     return module.load_state_dict(dict(tensors), strict=strict)
 
 

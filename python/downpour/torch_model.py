@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, Optional
 import numpy
 import torch
 
-from downpour.errors import TrainingError
+from downpour.errors import TrainingError, kind_of
 from downpour.run import Outcome
 from downpour.variables import Memory, Variable, check
 
@@ -173,6 +173,17 @@ class TorchModel:
         however they were written. Versions do not tell of what is written to its `data`."""
         return [int(p.detach().view(torch.int32).sum(dtype=torch.int32)) for p in self.parameters.values()]
 
+    def takes_one(self, compute: Callable[[], Any]) -> bool:
+        """Whether compute(), of a batch of one example, is not refused by a batch norm, which wants several."""
+        if not any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in self.module.modules()):
+            return True
+        try:
+            with torch.no_grad():
+                compute()
+        except Exception as error:  # noqa: BLE001 (another error of the user's code is told where it matters)
+            return "more than 1 value per channel" not in str(error)
+        return True
+
     def to_device(self, batch: Any) -> Any:
         """The batch with all its tensors where the module is."""
         if isinstance(batch, torch.Tensor):
@@ -202,7 +213,7 @@ class TorchModel:
 
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no loss that a step can be made of."""
-        shape = list(loss.shape) if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        shape = list(loss.shape) if isinstance(loss, torch.Tensor) else kind_of(loss)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.is_floating_point():
             what = shape if isinstance(shape, str) else f"a tensor of shape {shape} and {loss.dtype}"
             raise TrainingError(f"the loss is no number but {what}: return one tensor, the batch's mean loss")
@@ -222,7 +233,7 @@ def step_of(module: torch.nn.Module, loss: Optional[Callable], step: Optional[Ca
             return Outcome.of(step(module, batch), 1)
         if not isinstance(batch, (tuple, list)) or len(batch) < 2:
             raise TrainingError(
-                f"a batch is a {type(batch).__name__}, not (input, target): "
+                f"a batch is {kind_of(batch)}, not (input, target): "
                 "give step=function(model, batch) in place of loss=, which returns the batch's mean loss"
             )
         *inputs, target = batch

@@ -14,7 +14,7 @@ import types
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 from downpour import modes
-from downpour.errors import MisuseError, TrainingError
+from downpour.errors import MisuseError, TrainingError, kind_of
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
 _FUNCTIONS = {
@@ -80,6 +80,8 @@ def fit(
         with explaining_float64("train", batch):
             probe = outcome_of(batch)
         adapter.check_gradients(probe.gradients)
+        if isinstance(mode, modes.Describe) and is_torch:
+            run.takes_one = adapter.takes_one(lambda: compute(adapter.to_device(run.train.batch([0], 0))))
     run.begin(adapter, probe)
     for batch in run.batches():
         changes = adapter.changes()
@@ -249,7 +251,7 @@ def _adapter_of(model: Any, optimizer: Any) -> Any:
         from downpour.array_model import ArrayModel
 
         return ArrayModel(model)
-    raise TrainingError(f"the model is a {type(model).__name__}: give a torch.nn.Module, or a dict of float32 arrays")
+    raise TrainingError(f"the model is {kind_of(model)}: give a torch.nn.Module, or a dict of float32 arrays")
 
 
 def _step_of(model: Any, loss: Any, step: Any) -> Callable[[Any], Any]:
@@ -301,7 +303,7 @@ def _optimizer_settings(optimizer: Any, adapter: Any) -> dict[str, Any]:
         return {"training.optimizer": dict(optimizer)}
     if torch is None or not isinstance(optimizer, torch.optim.Optimizer) or not hasattr(adapter, "names"):
         raise TrainingError(
-            f"optimizer is a {type(optimizer).__name__}: give one of torch.optim with the model's parameters, "
+            f"optimizer is {kind_of(optimizer)}: give one of torch.optim with the model's parameters, "
             "or a dict of keys of training.optimizer"
         )
     return {"training.optimizer": from_torch(optimizer, adapter.names)}

@@ -26,6 +26,7 @@ CLASSES = """
 class Sized:
     def __init__(self, items): self.items = items
     def __getitem__(self, index): return self.items[index]
+class It(Sized): pass
 class Lengthed(Sized):
     def __len__(self): return len(self.items)
 class Streamed(torch.utils.data.IterableDataset):
@@ -40,7 +41,7 @@ OWN = "options['optimizer'] = None; "  # as another model has other parameters
 REFUSALS = [
     (OWN + "model = nn.ReLU()", "the model has no parameter to train: give it layers"),
     ("model.requires_grad_(False)", "the model has no parameter to train"),
-    ("model = 7", "the model is a int: give a torch.nn.Module, or a dict"),
+    ("model = 7", "the model is an int: give a torch.nn.Module, or a dict"),
     ("model.double()", r"weight is of torch.float64, but .*: call model.float\(\)"),
     ("model.register_buffer('mean', torch.zeros(2).double())", "mean is of torch.float64"),
     (OWN + "model = Whole(nn.Parameter(torch.ones(4, dtype=torch.int32), requires_grad=False))",
@@ -55,6 +56,7 @@ REFUSALS = [
      "0.weight is changed in forward by max_norm, but the servers alone .*: leave max_norm out, or scale what the la"),
     (OWN + "model = nn.EmbeddingBag(9, 3, max_norm=1.0)", "weight is changed in forward by max_norm"),
     ("options['train'] = Sized(['a'])", "train is a Sized without a length: give it __len__"),
+    ("options['train'] = It(['a'])", "train is an It without a length: give it __len__"),
     ("options['train'] = Lengthed([])", "train has no example"),
     ("options['train'] = Streamed()", "train is a Streamed(, whose examples have no numbers| without a length)"),
     ("options['train'] = torch.utils.data.DataLoader(Lengthed([1]))", "train is a DataLoader: give its dataset"),
@@ -97,6 +99,19 @@ REFUSALS = [
 class RefusalTest(ChildTest):
     def task(self, change):
         self.write(TASK.replace("{change}", CLASSES + change))
+
+    def test_whether_a_batch_of_one_example_can_be_trained_on(self):
+        flat = "nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))"
+        wide = "nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (1, 2, 2)), nn.BatchNorm2d(1), nn.Flatten())"
+        for made, takes_one in ((flat, False), (wide, True), ("nn.Linear(4, 4)", True)):
+            with self.subTest(made=made):
+                self.task(f"model = {made}; options['optimizer'] = None")
+                description, _, _ = self.describe()
+                self.assertEqual(description["takesOneExample"], takes_one)
+
+    def test_what_a_batch_norm_refuses_has_a_remedy(self):
+        self.task(OWN + "model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)); options['batch_size'] = 1")
+        self.assertRegex(self.describe(code=1)[2], "downpour: ValueError: .*; batch norm needs 2 or more in a batch")
 
     def test_each_is_one_sentence_with_the_remedy(self):
         script = TASK.replace("downpour.fit(model, **options)", "") + CLASSES

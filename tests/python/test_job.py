@@ -272,7 +272,7 @@ class JobTest(ProcessTest):
         with self.assertRaisesRegex(RuntimeError, "Missing key"):
             job.load_state_dict(module)
         self.assertEqual(len(job.load_state_dict(module, strict=False).missing_keys), 4)
-        with self.assertRaisesRegex(TypeError, "0 is a Embedding"):
+        with self.assertRaisesRegex(TypeError, "0 is an Embedding"):
             job.load_state_dict(torch.nn.Sequential(torch.nn.Embedding(16, 64)), strict=False, names=names)
         with self.assertRaisesRegex(ValueError, "names has dense_2"):
             job.load_state_dict(module, names={"dense_2": "0"})

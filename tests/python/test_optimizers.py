@@ -155,8 +155,8 @@ class OptimizerTest(unittest.TestCase):
             (lambda p: of.RMSprop(p, centered=True), "no RMSprop with centered=True"),
             (lambda p: of.RMSprop(p, momentum=0.5), "no RMSprop with momentum=0.5"),
             (lambda p: of.Adagrad(p, lr_decay=0.1), "no Adagrad with lr_decay=0.1"),
-            (lambda p: of.Adadelta(p), "optimizer is a Adadelta, which .*: take SGD, Adagrad"),
-            (lambda p: type("Own", (SGD,), {})(p, 0.1), "optimizer is a Own"),
+            (lambda p: of.Adadelta(p), "optimizer is an Adadelta, which .*: take SGD, Adagrad"),
+            (lambda p: type("Own", (SGD,), {})(p, 0.1), "optimizer is an Own"),
             (lambda p: SGD(p, 0.0), "learningRate is 0.0, but must be between 1e-37"),
             (lambda p: SGD(p, 0.1, momentum=1.0), "momentum is 1.0, but must be at least 0 and below 1"),
             (lambda p: SGD(p, 2, weight_decay=0.5), "weightDecay times learningRate is 1 or more"),
@@ -168,6 +168,14 @@ class OptimizerTest(unittest.TestCase):
         ]:
             with self.subTest(sentence=sentence):
                 self.refused(make, sentence)
+
+    def test_a_group_that_stands_still_is_named_with_the_remedy(self):
+        values = parameters()
+        groups = [{"params": values[:1]}, {"params": values[1:], "lr": 0.0}]
+        with self.assertRaises(downpour.TrainingError) as raised:
+            self.settings(SGD(groups, lr=0.1), values)
+        self.assertIn("the group of a.bias and 1 more has a learning rate of 0", str(raised.exception))
+        self.assertIn("leave these parameters out of the optimizer, or set requires_grad=False", str(raised.exception))
 
     def test_more_overrides_than_a_job_has(self):
         values = [torch.nn.Parameter(torch.ones(1)) for _ in range(2003)]

@@ -122,8 +122,21 @@ void CheckMetrics(const PythonJob& of_code, JobFileResult* parsed) {
   }
 }
 
-// A job file of Python code has none.
-std::string HowToNameAModel(const std::string& verb) {
+// An epoch's last batch may have one example, and others have as many as the job says.
+void CheckSmallestBatch(const PythonJob& of_code, JobFileResult* parsed) {
+  const int64_t examples = parsed->job.data.train_examples, size = parsed->job.training.batch_size;
+  if (of_code.takes_one_example || (size != 1 && examples % size != 1)) return;
+  const auto at = parsed->origins.find("training.batchSize");
+  parsed->errors.push_back(
+      {.file = at == parsed->origins.end() ? kModuleOption : at->second,
+       .key = "training.batchSize",
+       .what = absl::StrCat("with ", size, " of ", examples, " examples there are batches of one example, and the ",
+                            "model's batch norm needs 2 or more to train"),
+       .remedy = "take another, or leave an example out of train="});
+}
+
+// The model and the data, of which a job file of Python code has none.
+std::string HowToNameIt(const std::string& verb) {
   const char* where = verb == "jobs submit" ? ", and no --file" : verb == "config" ? " to downpour check" : "";
   return absl::StrCat("write it into the file, or, where Python code makes it, give ", kModuleOption,
                       " trainer.task --package-path trainer", where);
@@ -217,9 +230,10 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
     if (error.file == kSetByHand) error.file = OriginOf(error.key, overrides);
   }
   if (has_module) CheckMetrics(options.of_code, &parsed);
+  if (has_module && parsed.ok()) CheckSmallestBatch(options.of_code, &parsed);
   for (JobError& error : parsed.errors) {
-    const bool has_none = error.key == "model" && error.what == "is missing";
-    if (has_none && !has_module) error.remedy = HowToNameAModel(verb);
+    const bool is_of_code = error.key == "model" || error.key == "data";
+    if (is_of_code && error.what == "is missing" && !has_module) error.remedy = HowToNameIt(verb);
   }
   parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
   parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());

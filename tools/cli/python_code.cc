@@ -53,6 +53,7 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   PythonJob job;
   job.archive = archive;
   job.metrics = description.at("metrics").get<std::vector<std::string>>();
+  job.takes_one_example = description.value("takesOneExample", true);
   job.entries = {JobEntry("python", python), JobEntry("model.variables", description.at("variables")),
                  JobEntry("model.classes", description.at("classes")),
                  JobEntry("data", {{"format", kPythonFormat},
