@@ -45,7 +45,9 @@ void Training::Tick() {
 void Training::UpdateTaskStates() {
   for (const Assignment::Server& server : chief_.assignment.servers()) {
     Task* task = chief_.members.FindAlive(server.incarnation);
-    if (task != nullptr && server.unreported == 0) task->state = TaskState::kRunning;
+    if (task == nullptr || server.unreported != 0) continue;
+    const bool was_running = std::exchange(task->state, TaskState::kRunning) == TaskState::kRunning;
+    if (!was_running) task->stats.waiting_for.clear();  // its last heartbeat may still wait for its slices
   }
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
     const bool placed =

@@ -60,7 +60,7 @@ std::string ProgressLine(const StatusReport& status) {
     parts.push_back(HumanCount(*status.progress.examples_per_second) + " examples/s");
   if (status.progress.loss) parts.push_back("loss " + HumanLoss(*status.progress.loss));
   if (status.staleness.mean) parts.push_back(absl::StrFormat("staleness %.1f", *status.staleness.mean));
-  parts.push_back(Workers(status));
+  if (!HasEnded(status)) parts.push_back(Workers(status));  // they leave one by one then, and nobody lacks them
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
   if (!status.diverging.empty()) parts.push_back("DIVERGING: " + status.diverging);
   if (!status.stalled.empty()) {

@@ -61,6 +61,14 @@ TEST(ProgressTest, UnknownThingsAreLeftOutAndTheEndIsNamed) {
   EXPECT_EQ(ProgressLine(status), "CANCELLING | epoch 2.0/4 (50 %) | 0/0 workers");
 }
 
+TEST(ProgressTest, OfAJobThatIsOverNoWorkersAreCounted) {
+  StatusReport status;
+  for (const char* state : {"SUCCEEDED", "FAILED", "CANCELLED"}) {
+    status.state = state;
+    EXPECT_EQ(ProgressLine(status), absl::StrCat(state, " | ", state)) << "they leave one by one";
+  }
+}
+
 TEST(ProgressTest, LostWorkersAreNotAlive) {
   StatusReport status;
   status.state = "RUNNING";
