@@ -118,7 +118,9 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   if (!done.status.ok()) {
     // By the user's own code, which it names.
     if (absl::IsAborted(done.status) || absl::IsCancelled(done.status)) return done.status;
-    return absl::InternalError(absl::StrCat("the device failed: ", done.status.message()));
+    // Of a child process, which it names, or of a device.
+    const char* whose = absl::IsUnavailable(done.status) ? "" : "the device failed: ";
+    return absl::InternalError(absl::StrCat(whose, done.status.message()));
   }
   if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {
     absl::Status received = Receive(*gradients, now, effects);
