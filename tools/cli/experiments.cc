@@ -53,8 +53,11 @@ class Search {
   }
 
   Experiments Take() {
-    Experiments all{.columns = {"folder", "job", "state"}, .experiments = {}, .troubles = std::move(troubles_)};
-    const std::vector<std::string> differing = DifferingSettings();
+    Experiments all{.columns = {"folder", "job", "state"},
+                    .settings = DifferingSettings(),
+                    .experiments = {},
+                    .troubles = std::move(troubles_)};
+    const std::vector<std::string>& differing = all.settings;
     all.columns.insert(all.columns.end(), differing.begin(), differing.end());
     all.columns.insert(all.columns.end(), {"accuracy", "loss"});
     for (const FoundJob& job : jobs_) {

@@ -31,6 +31,7 @@ struct Experiment {
 
 struct Experiments {
   std::vector<std::string> columns;
+  std::vector<std::string> settings;  // those of the columns that are settings
   std::vector<Experiment> experiments;
   std::vector<std::string> troubles;
 };

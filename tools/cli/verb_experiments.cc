@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,12 +13,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "job/nearest_name.h"
+#include "schema/text.h"
 #include "tools/cli/experiments.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/text_table.h"
 
 namespace downpour {
 namespace {
+
+constexpr size_t kWidestTable = 200;  // characters
 
 struct ExperimentsOptions {
   std::string folder;
@@ -65,20 +70,70 @@ std::string ShortOf(const std::string& key) {
   return tells ? word : key.substr(key.rfind('.', last - 1) + 1);
 }
 
-// Columns in which nothing is known would only take room. Of a setting its short name is shown where that is enough.
-std::string Table(const Experiments& found) {
+// How many places of a column are known, and how wide it is.
+struct ColumnSize {
+  size_t column = 0;
+  size_t known = 0;
+  size_t width = 0;
+};
+std::vector<ColumnSize> SizesOf(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<ColumnSize> sizes;
+  for (size_t column = 0; column < rows[0].size(); ++column) {
+    ColumnSize& size = sizes.emplace_back(ColumnSize{column, 0, rows[0][column].size() + 2});
+    for (size_t row = 1; row < rows.size(); ++row) {
+      size.known += !rows[row][column].empty();
+      size.width = std::max(size.width, rows[row][column].size() + 2);
+    }
+  }
+  return sizes;
+}
+
+// The columns that a table has. Those in which nothing is known would only take room. Of a table that would be too wide
+// settings are left out, those of the fewest jobs first. The one that the rows are sorted by stays.
+std::set<size_t> ColumnsShown(const Experiments& found, const std::vector<std::vector<std::string>>& rows,
+                              const std::string& sorted_by) {
+  std::set<size_t> shown;
+  std::vector<ColumnSize> settings;
+  size_t width = 0;
+  for (const ColumnSize& size : SizesOf(rows)) {
+    const std::string& name = found.columns[size.column];
+    const bool may_go = name != sorted_by && std::ranges::find(found.settings, name) != found.settings.end();
+    if (size.known == 0) continue;
+    if (may_go) {
+      settings.push_back(size);
+    } else {
+      shown.insert(size.column);
+      width += size.width;
+    }
+  }
+  std::ranges::stable_sort(settings, std::greater<>(), &ColumnSize::known);
+  for (const ColumnSize& size : settings) {
+    if (width + size.width > kWidestTable) break;
+    shown.insert(size.column);
+    width += size.width;
+  }
+  return shown;
+}
+
+// Of a setting its short name is shown where that is enough.
+std::string Table(const Experiments& found, const std::string& sorted_by, Streams streams) {
   std::vector<std::vector<std::string>> rows = RowsOf(found);
   for (std::string& head : rows[0]) {
     const auto same = [&](const std::string& column) { return ShortOf(column) == ShortOf(head); };
     if (std::count_if(found.columns.begin(), found.columns.end(), same) == 1) head = ShortOf(head);
   }
   std::vector<std::vector<std::string>> shown(rows.size());
-  for (size_t column = 0; column < rows[0].size(); ++column) {
-    const bool is_known =
-        std::any_of(rows.begin() + 1, rows.end(), [&](const auto& row) { return !row[column].empty(); });
-    for (size_t row = 0; is_known && row < rows.size(); ++row) {
+  const std::set<size_t> columns = ColumnsShown(found, rows, sorted_by);
+  for (const size_t column : columns) {
+    for (size_t row = 0; row < rows.size(); ++row) {
       shown[row].push_back(rows[row][column].empty() ? "-" : rows[row][column]);
     }
+  }
+  size_t left_out = 0;
+  for (const ColumnSize& size : SizesOf(rows)) left_out += size.known > 0 && !columns.contains(size.column);
+  if (left_out > 0) {
+    streams.err << "downpour experiments: the table leaves out " << Counted(left_out, "setting")
+                << ": -o csv or json has all, and --sort SETTING shows that one\n";
   }
   return TextTable(shown, shown[0].size(), shown[0].size());
 }
@@ -100,6 +155,7 @@ int RunExperiments(const ExperimentsOptions& options, Streams streams) {
   if (found.experiments.empty()) {
     return Complain(streams, "experiments", absl::StrCat("no job has its folder under ", options.folder), kExitFailed);
   }
+  std::string sorted_by;
   if (!options.sort.empty()) {
     const auto means = [&](const std::string& column) {
       return column == options.sort || column.ends_with("." + options.sort);
@@ -111,9 +167,12 @@ int RunExperiments(const ExperimentsOptions& options, Streams streams) {
                                    DidYouMean(options.sort, found.columns)),
                       kExitBadCommandLine);
     }
-    SortExperiments(*column, options.reverse, &found.experiments);
+    sorted_by = *column;
+    SortExperiments(sorted_by, options.reverse, &found.experiments);
   }
-  streams.out << (options.format == "json" ? Document(found) : options.format == "csv" ? Csv(found) : Table(found));
+  streams.out << (options.format == "json"  ? Document(found)
+                  : options.format == "csv" ? Csv(found)
+                                            : Table(found, sorted_by, streams));
   return found.troubles.empty() ? kExitDone : kExitFailed;
 }
 

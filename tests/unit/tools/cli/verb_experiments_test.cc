@@ -123,6 +123,19 @@ TEST_F(ExperimentsTest, SortsByAnyColumnAndWhatIsNotKnownComesLast) {
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("no column is named acuracy"), HasSubstr("did you mean accuracy?")));
 }
 
+TEST_F(ExperimentsTest, ATableThatWouldBeTooWideLeavesOutSettingsOfTheFewest) {
+  Put("a", 0.5, "0.25");
+  JobSpec job = SmallJob();
+  job.data.train.images = "/" + std::string(180, 'i');
+  job.training.optimizer.learning_rate = 0.25;
+  PutFile(FolderOf("b") + "journal.a", MadeJournalOf(job, ""));
+  const ToolOutcome table = Experiments();
+  EXPECT_THAT(table.out, AllOf(HasSubstr("accuracy"), Not(HasSubstr("iiii"))));
+  EXPECT_THAT(table.err, HasSubstr("leaves out 2 settings: -o csv or json has all"));
+  EXPECT_THAT(Experiments({"--sort", "data.train.images"}).out, HasSubstr("iiii"));
+  EXPECT_THAT(Experiments({"-o", "csv"}).out, HasSubstr("iiii"));
+}
+
 TEST_F(ExperimentsTest, CsvQuotesWhatNeedsIt) {
   Put("a,\"b\"", 0.5, "0.25");
   EXPECT_THAT(Experiments({"-o", "csv"}).out,
