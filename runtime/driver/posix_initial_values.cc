@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -25,6 +27,7 @@ namespace downpour {
 namespace {
 
 constexpr char kShard[] = "initial.shard";
+constexpr int64_t kMostAtOnce = int64_t{1} << 20;  // of a tensor's elements, as they are checked
 constexpr size_t kMostNamed = 4;  // of many tensors or variables, in a sentence
 
 std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
@@ -186,6 +189,19 @@ absl::Status InitialValuesFile::Read(const std::string& variable, int64_t first,
   if (bad == values.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path_, ": its tensor ", variable, " is not finite as float32 at element ", first + (bad - values.begin())));
+}
+
+absl::Status InitialValuesFile::CheckValues() const {
+  std::vector<float> values;
+  for (const auto& [name, tensor] : tensors_) {
+    const int64_t elements =
+        std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<int64_t>());
+    for (int64_t first = 0; first < elements; first += kMostAtOnce) {
+      values.resize(static_cast<size_t>(std::min(kMostAtOnce, elements - first)));
+      if (absl::Status read = Read(name, first, absl::MakeSpan(values)); !read.ok()) return read;
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::string InitialValuesFile::Note() const {

@@ -1,12 +1,12 @@
 // The file of model.initializeFrom: held against the job, and staged in the job folder before a chief begins a run.
 //
-//   auto file = InitialValuesFile::Open(job);               // check and run look at it so
+//   auto file = InitialValuesFile::Open(job); ok = file->CheckValues();  // check, run and doctor look at it so
 //   absl::Status status = StageInitialValues(job, folder);  // the chief's main, which has the folder's lock
 //
 // Shapes: JOB_DIR/initial/ looks like a checkpoint's folder: records of slices that no push has touched, of version 0,
 //   and a MANIFEST, written last. What counts from then on is the copy: the file may change or go.
 // Order: a variable that the file lacks begins as without it, if it has an initializer.
-// Cost: one pass over the file's values, and a file with the optimizer's slots beside them; memory for one slice.
+// Cost: a pass over the file's values to check them and one to stage them, and a file with the optimizer's slots beside them; memory for one slice.
 // Errors: INVALID_ARGUMENT naming file, tensor and byte: no safetensors file, a shape or a kind of number that does not
 //   fit, a value that is not finite, nothing of the model in it. NOT_FOUND and UNAVAILABLE of the disk.
 // Tests: tests/unit/runtime/driver/posix_initial_values_test.cc, tests/process/test_fine_tuning.py.
@@ -37,6 +37,8 @@ class InitialValuesFile {
   bool Has(const std::string& variable) const { return tensors_.contains(variable); }
   // Elements `first` and on of that variable, which it has.
   absl::Status Read(const std::string& variable, int64_t first, absl::Span<float> values) const;
+  // Whether all values can be read and are finite, which reads them all.
+  absl::Status CheckValues() const;
   // 3 variables from model.safetensors; and what of file and model has no counterpart.
   std::string Note() const;
 

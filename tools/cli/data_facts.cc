@@ -66,16 +66,17 @@ class DataLook {
 
   void LookAtInitialValues() {
     const absl::StatusOr<InitialValuesFile> file = InitialValuesFile::Open(job_);
-    if (file.ok()) {
+    const absl::Status status = file.ok() ? file->CheckValues() : file.status();
+    if (status.ok()) {
       facts_.initial_values = file->Note();
-    } else if (absl::IsNotFound(file.status())) {
+    } else if (absl::IsNotFound(status)) {
       const std::string what = job_.model.initialize_from + " is not on this machine";
       facts_.initial_values = what + "; the chief's must have it";
       facts_.absences.push_back(PlacedAt(read_, kInitializeFrom, what, kRemedyOfAbsence));
     } else {
       facts_.errors.push_back(
-          PlacedAt(read_, kInitializeFrom, std::string(file.status().message()),
-                   "name a whole file whose tensors have names and shapes of this model's variables"));
+          PlacedAt(read_, kInitializeFrom, std::string(status.message()),
+                   "name a whole file whose tensors have names and shapes of this model's variables, and finite values"));
     }
   }
 

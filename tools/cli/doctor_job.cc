@@ -16,6 +16,7 @@
 #include "runtime/driver/zmq_sockets.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
+#include "tools/cli/job_warnings.h"
 #include "tools/cluster/human_units.h"
 #include "worker/data/dataset.h"
 
@@ -114,20 +115,35 @@ Finding JudgeCheckpoint(const StatusReport& status) {
                               : absl::StrCat("bring back ", HumanNames(gone), "; the next one follows by itself"));
 }
 
+bool IsOfData(const JobError& error) { return error.key.starts_with("data."); }
+
 }  // namespace
+
+Findings JudgeJob(const JobFileResult& read, const DataFacts& facts, std::optional<TaskType> role) {
+  Findings findings;
+  const auto add = [&](Finding::Grade grade, const JobError& error) {
+    const TaskType reader = IsOfData(error) ? TaskType::kWorker : TaskType::kChief;
+    const bool is_elsewhere = role && role != reader && (IsOfData(error) || error.key == kInitializeFrom);
+    if (is_elsewhere) return;
+    const std::string section = error.key.substr(0, error.key.find('.'));
+    findings.push_back(
+        {grade, section == "training" ? "learning" : section, absl::StrCat(error.key, ": ", error.what), error.remedy});
+  };
+  for (const JobError& warning : WarningsOf(read, facts)) add(Finding::Grade::kWarning, warning);
+  for (const JobError& error : facts.errors) add(Finding::Grade::kProblem, error);
+  for (const JobError& absence : facts.absences) {
+    if (!IsOfData(absence)) add(Finding::Grade::kProblem, absence);
+  }
+  return findings;
+}
 
 Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
   if (job.model.is_own()) {
     const auto examples = static_cast<double>(job.data.train_examples);
     return {Good("data", absl::StrCat("train: ", HumanCount(examples), " examples, which the Python code brings"))};
   }
-  const auto finding = [](Finding::Grade grade, const JobError& error) {
-    return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what), error.remedy};
-  };
+  if (std::any_of(facts.errors.begin(), facts.errors.end(), IsOfData)) return {};  // JudgeJob tells them
   Findings findings;
-  for (const JobError& error : facts.errors) findings.push_back(finding(Finding::Grade::kProblem, error));
-  if (!findings.empty()) return findings;
-  for (const JobError& warning : facts.warnings) findings.push_back(finding(Finding::Grade::kWarning, warning));
   const std::unique_ptr<Dataset> train = LookAtCopy("train", job.data, job.data.train, &findings);
   if (job.data.eval.empty()) return findings;
   const std::unique_ptr<Dataset> eval = LookAtCopy("eval", job.data, job.data.eval, &findings);

@@ -18,7 +18,11 @@
 
 namespace downpour {
 
-// Whether the data are here, whole, fit the model, and which copy they are.
+// What of the job is worth a warning, and which of its files are not whole or do not fit. A role is told of the files
+// that it reads: a worker of the data, the chief of model.initializeFrom; with no role all is told.
+Findings JudgeJob(const JobFileResult& read, const DataFacts& facts, std::optional<TaskType> role);
+
+// Whether the data are here, and which copy they are; nothing of data of which JudgeJob tells an error.
 Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 
 // What one task needs, or with no role a whole cluster on one host; its workers compute on a GPU, or on the CPU.

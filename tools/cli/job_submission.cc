@@ -16,6 +16,7 @@
 #include "service/job.h"
 #include "service/object_store.h"
 #include "service/service_client.h"
+#include "tools/cli/job_warnings.h"
 #include "tools/cli/python_packages.h"
 #include "tools/cluster/private_folder.h"
 
@@ -103,6 +104,7 @@ absl::StatusOr<json> BodyOf(const JobSubmission& submission, const PythonCode& c
   if (code.module.empty()) {
     const ChosenJob chosen = LoadChosenJob(submission.job, "jobs submit", streams);
     if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
+    TellWarnings("jobs submit", chosen.parsed, LookAtData(chosen.parsed), streams);
     body["jobFile"] = CanonicalJob(chosen.parsed.job);
     return body;
   }

@@ -76,6 +76,15 @@ std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
   return text;
 }
 
+// With sync: a group's leases take their steps together, and none has more of them than the first.
+uint64_t UpdatesPerEpoch(const Plan& plan) {
+  uint64_t updates = 0;
+  for (uint64_t group = 0; plan.GroupBegin(group) < plan.leases_per_epoch(); ++group) {
+    updates += plan.StepsOf(LeaseId{plan.GroupBegin(group)});
+  }
+  return updates;
+}
+
 std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFacts& facts) {
   const TrainingSpec& training = job.training;
   const ScheduleSpec& schedule = training.optimizer.schedule;
@@ -123,6 +132,10 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
     absl::StrAppend(&text, "              ", Count(*facts.train_examples, "example"), ": ",
                     Count(plan.steps_per_epoch(), "step"), " in ", Count(plan.leases_per_epoch(), "lease"),
                     " per epoch, ", Count(plan.total_steps(), "step"), " in all\n");
+    if (training.consistency == Consistency::kSync) {
+      absl::StrAppend(&text, "              steps of ", Count(training.group_size, "worker"), " are one update: ",
+                      Count(UpdatesPerEpoch(plan), "update"), " per epoch\n");
+    }
   }
   return text;
 }
@@ -194,17 +207,6 @@ nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
     summary["steps"] = plan.total_steps();
   }
   return summary;
-}
-
-std::optional<JobError> IdleServers(const JobFileResult& read) {
-  const absl::StatusOr<SliceGrid> grid = GridOf(read.job.model, read.job.training.wire);
-  const int64_t servers = read.job.cluster.parameter_server_count;
-  if (!grid.ok() || static_cast<int64_t>(grid->size()) >= servers) return std::nullopt;
-  const auto slices = static_cast<int64_t>(grid->size());
-  return PlacedAt(read, "cluster.parameterServerCount",
-                  absl::StrCat(Counted(servers, "parameter server"), " for a model of ", Counted(slices, "slice"), ": ",
-                               Counted(servers - slices, "server"), " would hold nothing"),
-                  absl::StrCat("take ", slices, " at most"));
 }
 
 }  // namespace downpour

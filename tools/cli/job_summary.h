@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "job/job_file.h"
@@ -14,7 +13,5 @@ namespace downpour {
 std::string JobSummary(const JobSpec& job, const DataFacts& facts);
 // The same as docs/JOB_FILE.md has it.
 nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts);
-// A warning where some servers get no slice, as the model has too few. `read` has no errors.
-std::optional<JobError> IdleServers(const JobFileResult& read);
 
 }  // namespace downpour

@@ -1,5 +1,6 @@
 #include "tools/cli/learning_facts.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -14,11 +15,38 @@ namespace {
 // The rows of docs/LEARNING.md, and those of `rate` of docs/OPTIMIZERS.md.
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr int64_t kAdaptedUndamped = 4;   // with `none` and adam lose half of what one learns, and 16 nearly all
+constexpr int64_t kFallingUndamped = 16;  // with `none` and adagrad lose two thirds of it
 constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMomentum` they learn little or nothing
 constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
 constexpr int64_t kAdaptedSlowed = 4;  // likewise with adam, and so with what adapts its steps as adam does
+
+bool HasHeavyMomentum(const OptimizerSpec& optimizer) {
+  const bool has_momentum = optimizer.kind == OptimizerKind::kMomentum || optimizer.kind == OptimizerKind::kNesterov;
+  return has_momentum && optimizer.momentum >= kMeasuredMomentum;
+}
+
+// From how many workers on `none` was measured to be unstable; what is like a rule counts as that one.
+int64_t UndampedFrom(const OptimizerSpec& optimizer) {
+  switch (optimizer.kind) {
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kNesterov:
+      return HasHeavyMomentum(optimizer) ? kUndamped : kNever;
+    case OptimizerKind::kRmsProp:
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return kAdaptedUndamped;
+    case OptimizerKind::kAdagrad:
+      return kFallingUndamped;
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kFtrl:
+      break;
+  }
+  return kNever;
+}
 
 }  // namespace
 
@@ -48,10 +76,11 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     }
     return warnings;
   }
-  const bool heavy =
-      training.optimizer.kind == OptimizerKind::kMomentum && training.optimizer.momentum >= kMeasuredMomentum;
-  if (training.staleness_method == StalenessMethod::kNone && heavy && workers >= kUndamped) {
-    warn("training.staleness.method", absl::StrCat("none and a momentum of 0.9 or more", crowd, " is unstable"),
+  if (training.staleness_method == StalenessMethod::kNone && workers >= UndampedFrom(training.optimizer)) {
+    const std::string name = NameIn(kOptimizers, training.optimizer.kind);
+    warn("training.staleness.method",
+         absl::StrCat("none and ", HasHeavyMomentum(training.optimizer) ? "a momentum of 0.9 or more" : name, crowd,
+                      " is unstable"),
          "--set training.staleness.method=auto");
   }
   const OptimizerKind kind = training.optimizer.kind;

@@ -7,7 +7,7 @@
 
 #include "tools/cli/job_options.h"
 #include "tools/cli/job_summary.h"
-#include "tools/cli/learning_facts.h"
+#include "tools/cli/job_warnings.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/output_options.h"
 #include "tools/cluster/private_folder.h"
@@ -41,17 +41,7 @@ int RunCheck(CheckOptions options, Streams streams) {
   if (described != kExitDone) return described;
   JobFileResult result = LoadChosenJob(options.job, "check", streams).parsed;
   const DataFacts facts = LookAtData(result);
-  std::vector<JobError> warnings = facts.warnings;
-  if (result.ok()) {
-    for (JobError& warning : UnstableSettings(result)) warnings.push_back(std::move(warning));
-    const auto warmup = facts.train_examples ? WarmupBeyondTheEnd(result, *facts.train_examples) : std::nullopt;
-    if (warmup) warnings.push_back(*warmup);
-    if (const auto idle = IdleServers(result)) warnings.push_back(*idle);
-  }
-  for (const JobError& warning : warnings) {
-    streams.err << "downpour check: warning: " << ToString(warning) << "\n";
-    result.warnings.push_back(warning);
-  }
+  for (JobError& warning : TellWarnings("check", result, facts, streams)) result.warnings.push_back(std::move(warning));
   for (const JobError& error : facts.errors) {
     streams.err << ToString(error) << "\n";
     result.errors.push_back(error);

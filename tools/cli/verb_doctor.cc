@@ -15,7 +15,6 @@
 #include "tools/cli/doctor_job.h"
 #include "tools/cli/doctor_keys.h"
 #include "tools/cli/job_options.h"
-#include "tools/cli/learning_facts.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/chief_client.h"
 #include "tools/cluster/human_units.h"
@@ -144,17 +143,16 @@ Findings LookAtJob(const DoctorOptions& options, Streams streams, bool on_gpu, H
     return {Problem("code", "the Python code makes no model here", "mend what is named above")};
   }
   const ChosenJob chosen = LoadChosenJob(job, "doctor", streams);
+  const DataFacts facts = LookAtData(chosen.parsed);
   if (!chosen.parsed.ok()) {
+    for (const JobError& error : facts.errors) streams.err << ToString(error) << "\n";
     return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
   }
   Findings findings = {Good("job file", options.job.job_file)};
   const std::optional<TaskType> role = TaskOf(options.role);
-  const DataFacts facts = LookAtData(chosen.parsed);
   *needs = NeedsOf(chosen.parsed.job, facts, role, on_gpu);
   needs->memory *= options.tasks;
-  for (const JobError& warning : UnstableSettings(chosen.parsed)) {
-    findings.push_back(Warning("learning", absl::StrCat(warning.key, ": ", warning.what), warning.remedy));
-  }
+  Append(JudgeJob(chosen.parsed, facts, role), &findings);
   if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed.job, facts), &findings);
   return findings;
 }

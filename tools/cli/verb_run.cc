@@ -28,6 +28,7 @@
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/job_options.h"
+#include "tools/cli/job_warnings.h"
 #include "tools/cli/python_code.h"
 #include "tools/cli/staged_code.h"
 #include "tools/cli/verbs.h"
@@ -171,9 +172,7 @@ absl::Status Secure(const RunOptions& options, const PrivateFolder& sockets, Loc
 // job `has_begun`, with a copy of what it began with. Nor where the user's Python code has just made that.
 bool HasItsData(const JobFileResult& job, bool has_begun, Streams streams) {
   const DataFacts facts = LookAtData(job);
-  for (const JobError& warning : facts.warnings) {
-    streams.err << "downpour run: warning: " << ToString(warning) << "\n";
-  }
+  TellWarnings("run", job, facts, streams);
   bool is_good = true;
   for (const auto* errors : {&facts.absences, &facts.errors}) {
     for (const JobError& error : *errors) {
@@ -249,10 +248,11 @@ int RunCluster(RunOptions options, Streams streams) {
   if (const int code = DescribeCode(sockets->path(), &options, streams); code != kExitDone) return code;
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
-  if (!parsed.ok()) return SayWhichCodeIsMissing(options, streams);
   if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
   const bool has_begun = parsed.job.model.is_own() || (!options.job_dir.empty() && HoldsJob(options.job_dir));
-  if (!HasItsData(parsed, has_begun, streams)) return kExitBadJobFile;
+  const bool has_its_data = HasItsData(parsed, has_begun, streams);  // told beside what the job file has wrong
+  if (!parsed.ok()) return SayWhichCodeIsMissing(options, streams);
+  if (!has_its_data) return kExitBadJobFile;
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/cli/made_checkpoint.h"
@@ -22,7 +23,7 @@ cluster: {workerCount: 4, parameterServerCount: 2}
 model:
   inputs: [{name: image, shape: [28, 28, 1]}]
   layers: [{dense: {units: 256, activation: relu}}, {dense: {units: 128, activation: relu}}, {dense: {units: 10}}]
-training: {epochs: 10, optimizer: {name: momentum, learningRate: 0.02}}
+training: {epochs: 10, leaseBatches: 4, optimizer: {name: momentum, learningRate: 0.02}}
 data:
   train: {images: images, labels: labels}
 )";
@@ -45,7 +46,7 @@ TEST(Check, SaysWhatWouldRun) {
   EXPECT_THAT(
       outcome.out,
       AllOf(HasSubstr("1 chief, 2 parameter servers, 4 workers"), HasSubstr("235,146 parameters in 6 variables"),
-            HasSubstr("dense_0/kernel"), HasSubstr("ps-1: "), HasSubstr("1,000 examples: 16 steps in 1 lease"),
+            HasSubstr("dense_0/kernel"), HasSubstr("ps-1: "), HasSubstr("1,000 examples: 16 steps in 4 leases"),
             HasSubstr("160 steps in all"), HasSubstr("Evaluation    none"), Not(HasSubstr("Not here"))));
 }
 
@@ -67,9 +68,9 @@ TEST(Check, SaysItAsJson) {
 TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   const std::string dir = FreshFolder("check_unstable");
   PutFile(dir + "/job.yaml", kJob);
-  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  WritePair(dir + "/images", dir + "/labels", 2500, 28, 2500);
   const auto warned = [&](std::vector<std::string> settings) {
-    std::vector<std::string> arguments = {"check", dir + "/job.yaml"};
+    std::vector<std::string> arguments = {"check", dir + "/job.yaml", "--set", "training.leaseBatches=1"};
     for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
     const ToolOutcome outcome = RunDownpour(arguments);
     EXPECT_EQ(outcome.code, kExitDone);
@@ -83,6 +84,16 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.consistency=sync"}), IsEmpty());
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer.momentum=0.8"}), IsEmpty());
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer={name: sgd}"}), IsEmpty());
+  const std::string adam = "training.optimizer={name: adam}";
+  EXPECT_THAT(warned({none, "cluster.workerCount=4", adam}), HasSubstr("none and adam with 4 workers is unstable"));
+  EXPECT_THAT(warned({none, "cluster.workerCount=3", adam}), IsEmpty());
+  EXPECT_THAT(warned({none, "cluster.workerCount=4", "training.optimizer={name: adamw}"}), HasSubstr("none and adamw"));
+  EXPECT_THAT(warned({none, "cluster.workerCount=4", "training.optimizer={name: rmsprop}"}), HasSubstr("and rmsprop"));
+  const std::string nesterov = "training.optimizer={name: nesterov}", adagrad = "training.optimizer={name: adagrad}";
+  EXPECT_THAT(warned({none, "cluster.workerCount=8", nesterov}), HasSubstr("a momentum of 0.9 or more with 8"));
+  EXPECT_THAT(warned({none, "cluster.workerCount=7", nesterov}), IsEmpty());
+  EXPECT_THAT(warned({none, "cluster.workerCount=16", adagrad}), HasSubstr("none and adagrad with 16"));
+  EXPECT_THAT(warned({none, "cluster.workerCount=15", adagrad}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=32", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), IsEmpty());
@@ -145,6 +156,15 @@ TEST(Check, SaysWhatBeginsWithAFilesValues) {
   put("[10]", 40);
   EXPECT_THAT(check().out,
               HasSubstr("Begins with   1 variable from " + dir + "/m.safetensors; it lacks dense_0/kernel"));
+  const std::string finite = check().err;
+  EXPECT_THAT(finite, IsEmpty());
+  std::fstream(dir + "/m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(-2, std::ios::end)
+      << "\x80\x7f";
+  const ToolOutcome infinite = check();
+  EXPECT_EQ(infinite.code, kExitBadJobFile);
+  EXPECT_THAT(infinite.err, HasSubstr("its tensor dense_2/bias is not finite as float32 at element 9"));
+  EXPECT_THAT(RunDownpour({"doctor", dir + "/job.yaml", "--set", "model.initializeFrom=" + dir + "/m.safetensors"}).out,
+              HasSubstr("PROBLEM  model      model.initializeFrom: "));
   put("[9]", 36);
   const ToolOutcome outcome = check();
   EXPECT_EQ(outcome.code, kExitBadJobFile);
@@ -276,7 +296,7 @@ TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
 TEST(Check, ServersThatWouldHoldNothingAreTold) {
   const std::string dir = FreshFolder("check_idle");
   PutFile(dir + "/job.yaml", kJob);
-  WritePair(dir + "/images", dir + "/labels", 20, 28, 20);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto check = [&](const std::string& servers) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=" + servers}).err;
   };
@@ -285,6 +305,36 @@ TEST(Check, ServersThatWouldHoldNothingAreTold) {
                               "of 6 slices: 2 servers would hold nothing"),
                     HasSubstr("take 6 at most")));
   EXPECT_THAT(check("6"), IsEmpty());
+}
+
+TEST(Check, MoreWorkersThanLeasesAndABatchOfAllAreTold) {
+  const std::string dir = FreshFolder("check_crowded");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const auto check = [&](const std::string& setting, const std::string& other = "seed=1") {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", setting, "--set", other});
+  };
+  EXPECT_THAT(check("cluster.workerCount=4").err, IsEmpty());
+  EXPECT_THAT(check("cluster.workerCount=5").err,
+              HasSubstr("warning: --set: cluster.workerCount: 5 workers share 4 leases an epoch: they compute several "
+                        "epochs at once; take 4 workers at most, or --set training.leaseBatches=3\n"));
+  EXPECT_THAT(check("cluster.workerCount=17").err, HasSubstr("take 4 workers at most\n"));
+  EXPECT_THAT(check("cluster.workerCount=5", "training.consistency=sync").err, HasSubstr("most of them wait in each"));
+  EXPECT_THAT(check("training.batchSize=1001", "cluster.workerCount=1").err,
+              HasSubstr("training.batchSize: a batch of 1001 takes all 1000 examples: an epoch is one step; take a"));
+  EXPECT_THAT(check("training.batchSize=1000", "cluster.workerCount=1").err, IsEmpty());
+}
+
+TEST(Check, OfSyncItSaysHowManyUpdatesAnEpochHas) {
+  const std::string dir = FreshFolder("check_sync");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1100, 28, 1100);
+  const auto out = [&](const std::string& setting) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", setting}).out;
+  };
+  EXPECT_THAT(out("training.consistency=sync"),
+              AllOf(HasSubstr("18 steps in 5 leases"), HasSubstr("steps of 4 workers are one update: 6 updates per")));
+  EXPECT_THAT(out("training.consistency=ssp"), Not(HasSubstr("one update")));
 }
 
 TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
@@ -300,6 +350,34 @@ TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
                     HasSubstr("3 errors")));
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]"}).err,
               AllOf(HasSubstr("model.layers"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+}
+
+TEST(Check, RunAndDoctorSayEveryErrorThatItSays) {
+  const std::string dir = FreshFolder("check_same");
+  PutFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
+  WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
+  for (const char* verb : {"check", "run", "doctor"}) {
+    const ToolOutcome outcome = RunDownpour({verb, dir + "/job.yaml"});
+    EXPECT_NE(outcome.code, kExitDone) << verb;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("epoch: unknown key"), HasSubstr("images of 14x14"),
+                                   HasSubstr("labels of 12 classes")))
+        << verb;
+  }
+}
+
+TEST(Check, WhatIsMissingOfACodesJobHasARemedy) {
+  const std::string dir = FreshFolder("check_missing");
+  PutFile(dir + "/job.yaml", "name: x\n");
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
+              AllOf(HasSubstr("model: is missing; write it"), HasSubstr("data: is missing; write it")));
+}
+
+TEST(Check, AFolderIsNoFileOfData) {
+  const std::string dir = FreshFolder("check_folder");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "data.train.images=" + dir}).err,
+              HasSubstr(dir + ": is a folder, and no file; name whole files"));
 }
 
 TEST(Check, EveryErrorAtOnceAndExit78) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
@@ -21,6 +23,21 @@ TEST(VerbRunTest, AnAddressThatIsNoneIsRefusedBeforeTheCodeIsRun) {
   EXPECT_EQ(outcome.code, kExitBadCommandLine) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("nowhere"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/job"));
+}
+
+TEST(VerbRunTest, WhatCheckWarnsOfIsToldBeforeItStarts) {
+  const ScratchFolder folder;
+  const std::string job = folder.Write("job.yaml", CanonicalJob(SmallJob()));
+  const std::vector<std::string> settings = {"--set", "cluster.parameterServerCount=900"};
+  const auto warnings = [&](const std::string& verb, std::vector<std::string> more) {
+    std::vector<std::string> words = {verb, job};
+    for (const auto* part : {&settings, &more}) words.insert(words.end(), part->begin(), part->end());
+    const std::string said = RunDownpour(words).err;
+    const size_t at = said.find("warning: ");
+    return at == std::string::npos ? said : said.substr(at, said.find('\n', at) - at);
+  };
+  EXPECT_THAT(warnings("check", {}), HasSubstr("would hold nothing"));
+  EXPECT_EQ(warnings("run", {"--job-dir", folder.path() + "/job", "--resume"}), warnings("check", {}));
 }
 
 }  // namespace
