@@ -25,7 +25,7 @@ from downpour import environment, modes
 from downpour.errors import MisuseError, TrainingError
 
 REFUSED = 78
-ONE_EXAMPLE = "batch norm needs 2 or more in a batch: take a training.batchSize that leaves no last batch of one example"
+ONE_EXAMPLE = "batch norm needs 2 or more in a batch: take a training.batchSize that leaves no single example"
 
 
 def main(words: list[str]) -> NoReturn:

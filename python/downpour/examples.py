@@ -154,7 +154,8 @@ def _length(data: Any, argument: str) -> int:
         raise TrainingError(f"{argument} is a DataLoader: give its dataset, and batch_size= and collate= beside it")
     if not hasattr(data, "__getitem__") or isinstance(data, (str, bytes, dict)):
         raise TrainingError(
-            f"{argument} is {kind_of(data)}, whose examples have no numbers: give a dataset with __getitem__ and __len__"
+            f"{argument} is {kind_of(data)}, whose examples have no numbers: "
+            "give a dataset with __getitem__ and __len__"
         )
     try:
         return len(data)

@@ -1,6 +1,7 @@
 // The file of model.initializeFrom: held against the job, and staged in the job folder before a chief begins a run.
 //
-//   auto file = InitialValuesFile::Open(job); ok = file->CheckValues();  // check, run and doctor look at it so
+//   auto file = InitialValuesFile::Open(job);               // check, run and doctor look at it so,
+//   status = file->CheckValues();                           // and at all its values
 //   absl::Status status = StageInitialValues(job, folder);  // the chief's main, which has the folder's lock
 //
 // Shapes: JOB_DIR/initial/ looks like a checkpoint's folder: records of slices that no push has touched, of version 0,

@@ -307,36 +307,6 @@ TEST(Check, ServersThatWouldHoldNothingAreTold) {
   EXPECT_THAT(check("6"), IsEmpty());
 }
 
-TEST(Check, MoreWorkersThanLeasesAndABatchOfAllAreTold) {
-  const std::string dir = FreshFolder("check_crowded");
-  PutFile(dir + "/job.yaml", kJob);
-  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
-  const auto check = [&](const std::string& setting, const std::string& other = "seed=1") {
-    return RunDownpour({"check", dir + "/job.yaml", "--set", setting, "--set", other});
-  };
-  EXPECT_THAT(check("cluster.workerCount=4").err, IsEmpty());
-  EXPECT_THAT(check("cluster.workerCount=5").err,
-              HasSubstr("warning: --set: cluster.workerCount: 5 workers share 4 leases an epoch: they compute several "
-                        "epochs at once; take 4 workers at most, or --set training.leaseBatches=3\n"));
-  EXPECT_THAT(check("cluster.workerCount=17").err, HasSubstr("take 4 workers at most\n"));
-  EXPECT_THAT(check("cluster.workerCount=5", "training.consistency=sync").err, HasSubstr("most of them wait in each"));
-  EXPECT_THAT(check("training.batchSize=1001", "cluster.workerCount=1").err,
-              HasSubstr("training.batchSize: a batch of 1001 takes all 1000 examples: an epoch is one step; take a"));
-  EXPECT_THAT(check("training.batchSize=1000", "cluster.workerCount=1").err, IsEmpty());
-}
-
-TEST(Check, OfSyncItSaysHowManyUpdatesAnEpochHas) {
-  const std::string dir = FreshFolder("check_sync");
-  PutFile(dir + "/job.yaml", kJob);
-  WritePair(dir + "/images", dir + "/labels", 1100, 28, 1100);
-  const auto out = [&](const std::string& setting) {
-    return RunDownpour({"check", dir + "/job.yaml", "--set", setting}).out;
-  };
-  EXPECT_THAT(out("training.consistency=sync"),
-              AllOf(HasSubstr("18 steps in 5 leases"), HasSubstr("steps of 4 workers are one update: 6 updates per")));
-  EXPECT_THAT(out("training.consistency=ssp"), Not(HasSubstr("one update")));
-}
-
 TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
   const std::string dir = FreshFolder("check_independent");
   PutFile(dir + "/job.yaml", kJob);
