@@ -7,7 +7,8 @@
 // Shapes: JOB_DIR/initial/ looks like a checkpoint's folder: records of slices that no push has touched, of version 0,
 //   and a MANIFEST, written last. What counts from then on is the copy: the file may change or go.
 // Order: a variable that the file lacks begins as without it, if it has an initializer.
-// Cost: a pass over the file's values to check them and one to stage them, and a file with the optimizer's slots beside them; memory for one slice.
+// Cost: a pass over the file's values to check them and one to stage them, and a file with the optimizer's slots beside
+//   them; memory for one slice.
 // Errors: INVALID_ARGUMENT naming file, tensor and byte: no safetensors file, a shape or a kind of number that does not
 //   fit, a value that is not finite, nothing of the model in it. NOT_FOUND and UNAVAILABLE of the disk.
 // Tests: tests/unit/runtime/driver/posix_initial_values_test.cc, tests/process/test_fine_tuning.py.

@@ -76,7 +76,7 @@ class DataLook {
     } else {
       facts_.errors.push_back(
           PlacedAt(read_, kInitializeFrom, std::string(status.message()),
-                   "name a whole file of finite values, whose tensors have names and shapes of this model's variables"));
+                   "name a whole file of finite values whose tensors have names and shapes of the model's variables"));
     }
   }
 
