@@ -231,9 +231,14 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   }
   if (has_module) CheckMetrics(options.of_code, &parsed);
   if (has_module && parsed.ok()) CheckSmallestBatch(options.of_code, &parsed);
+  const auto is_missing = [](const std::string& key) {
+    return [key](const JobError& error) { return error.key == key && error.what == "is missing"; };
+  };
+  const bool may_be_code = !has_module && std::any_of(parsed.errors.begin(), parsed.errors.end(), is_missing("model"));
   for (JobError& error : parsed.errors) {
-    const bool is_of_code = error.key == "model" || error.key == "data";
-    if (is_of_code && error.what == "is missing" && !has_module) error.remedy = HowToNameIt(verb);
+    if (is_missing("model")(error) && may_be_code) error.remedy = HowToNameIt(verb);
+    if (!is_missing("data")(error) || has_module) continue;
+    error.remedy = may_be_code ? HowToNameIt(verb) : "name its files: data: {train: {images: FILE, labels: FILE}}";
   }
   parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
   parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());

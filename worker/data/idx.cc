@@ -46,10 +46,6 @@ class Reader {
   }
 
   absl::Status opened() const {
-    std::error_code ignored;
-    if (file_ != nullptr && std::filesystem::is_directory(path_, ignored)) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": is a folder, and no file"));
-    }
     if (file_ != nullptr) return absl::OkStatus();
     if (is_something_else_) return absl::InvalidArgumentError(path_ + " is no regular file: name one of IDX data");
     const bool absent = errno == ENOENT || errno == ENOTDIR;

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr char kJob[] = R"(name: mnist
+constexpr char kMnistJob[] = R"(name: mnist
 cluster: {workerCount: 4, parameterServerCount: 2}
 model:
   inputs: [{name: image, shape: [28, 28, 1]}]
@@ -38,7 +38,7 @@ void WritePair(const std::string& images, const std::string& labels, uint32_t co
 
 TEST(Check, SaysWhatWouldRun) {
   const std::string dir = FreshFolder("check");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
@@ -52,7 +52,7 @@ TEST(Check, SaysWhatWouldRun) {
 
 TEST(Check, SaysItAsJson) {
   const std::string dir = FreshFolder("check_json");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
@@ -67,8 +67,8 @@ TEST(Check, SaysItAsJson) {
 
 TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   const std::string dir = FreshFolder("check_unstable");
-  PutFile(dir + "/job.yaml", kJob);
-  WritePair(dir + "/images", dir + "/labels", 2500, 28, 2500);
+  PutFile(dir + "/job.yaml", kMnistJob);
+  WritePair(dir + "/images", dir + "/labels", 4200, 28, 4200);
   const auto warned = [&](std::vector<std::string> settings) {
     std::vector<std::string> arguments = {"check", dir + "/job.yaml", "--set", "training.leaseBatches=1"};
     for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
@@ -112,21 +112,22 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=3", rmsprop, rate}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=4", rmsprop}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: sgd}", rate}), IsEmpty());
-  const std::string local = "training.localSteps=8", diloco = "training.outer.name=nesterov";
-  EXPECT_THAT(warned({local, "cluster.workerCount=1"}), IsEmpty());
-  EXPECT_THAT(warned({local, "cluster.workerCount=8"}), IsEmpty());
-  EXPECT_THAT(warned({local, diloco, "cluster.workerCount=1"}),
+  const std::string whole = "training.leaseBatches=8", local = "training.localSteps=8",
+                    diloco = "training.outer.name=nesterov";
+  EXPECT_THAT(warned({whole, local, "cluster.workerCount=1"}), IsEmpty());
+  EXPECT_THAT(warned({whole, local, "cluster.workerCount=8"}), IsEmpty());
+  EXPECT_THAT(warned({whole, local, diloco, "cluster.workerCount=1"}),
               AllOf(HasSubstr("training.outer.momentum: 0.9 or more with 1 worker counts what local steps changed"),
                     HasSubstr("--set training.outer.name=sgd")));
-  EXPECT_THAT(warned({local, diloco, "cluster.workerCount=4"}), IsEmpty());
-  EXPECT_THAT(warned({local, diloco, "training.outer.momentum=0.8", "cluster.workerCount=1"}), IsEmpty());
-  EXPECT_THAT(warned({local, none, "cluster.workerCount=4"}), HasSubstr("none and local steps with 4 workers"));
+  EXPECT_THAT(warned({whole, local, diloco, "cluster.workerCount=4"}), IsEmpty());
+  EXPECT_THAT(warned({whole, local, diloco, "training.outer.momentum=0.8", "cluster.workerCount=1"}), IsEmpty());
+  EXPECT_THAT(warned({whole, local, none, "cluster.workerCount=4"}), HasSubstr("none and local steps with 4 workers"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adagrad}"}), IsEmpty());
 }
 
 TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {
   const std::string dir = FreshFolder("check_warmup");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto warned = [&](int steps) {
     const ToolOutcome outcome = RunDownpour(
@@ -141,7 +142,7 @@ TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {
 
 TEST(Check, SaysWhatBeginsWithAFilesValues) {
   const std::string dir = FreshFolder("check_initial");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto check = [&] {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "model.initializeFrom=" + dir + "/m.safetensors"});
@@ -173,11 +174,11 @@ TEST(Check, SaysWhatBeginsWithAFilesValues) {
 
 TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const std::string dir = FreshFolder("check_push");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
-  const ToolOutcome outcome =
-      RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set", "training.precision=tf32",
-                   "--set", "training.wire=bf16", "--set", "training.pullAhead=true"});
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set",
+                                           "training.precision=tf32", "--set", "training.wire=bf16", "--set",
+                                           "training.pullAhead=true", "--set", "training.leaseBatches=16"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("1,000 examples: 3 steps in 1 lease"), HasSubstr("a push for every 6 batches"),
@@ -187,7 +188,7 @@ TEST(Check, SaysHowOftenIsPushedAndInWhat) {
 
 TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
   const std::string dir = FreshFolder("check_bytes");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   const auto total = [&](const std::string& optimizer, const std::string& method = "auto") {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
                         "training.optimizer={name: " + optimizer + "}", "--set", "training.staleness.method=" + method})
@@ -201,7 +202,7 @@ TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
 
 TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
   const std::string dir = FreshFolder("check_rounded");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   const auto check = [&](const std::string& wire, const std::string& format) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
                         "training.optimizer={name: sgd}", "--set", "training.wire=" + wire, "-o", format})
@@ -221,7 +222,7 @@ TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
 
 TEST(Check, DataThatIsElsewhereIsNoError) {
   const std::string dir = FreshFolder("check_elsewhere");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitDone);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("Not here"), HasSubstr(dir + "/images"), Not(HasSubstr("steps in all"))));
@@ -229,7 +230,7 @@ TEST(Check, DataThatIsElsewhereIsNoError) {
 
 TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
   const std::string dir = FreshFolder("check_unreadable");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
   std::filesystem::remove(dir + "/images");
   std::filesystem::create_symlink("images", dir + "/images");  // itself
@@ -240,7 +241,7 @@ TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
 
 TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
   const std::string dir = FreshFolder("check_bounds");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]", "--set",
                                            "model.inputs.0.shape=[17179869184, 17179869184]"});
@@ -250,7 +251,7 @@ TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
 
 TEST(Check, DataThatDoNotFitAreErrors) {
   const std::string dir = FreshFolder("check_misfit");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 10, 14, 9);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
@@ -267,7 +268,7 @@ TEST(Check, DataThatDoNotFitAreErrors) {
 
 TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
   const std::string dir = FreshFolder("check_classes");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/12);
   const ToolOutcome fewer = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(fewer.code, kExitBadJobFile);
@@ -279,7 +280,7 @@ TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
   EXPECT_THAT(more.err, AllOf(HasSubstr("warning: "), HasSubstr("model.layers.2 (--set), the model's output, has 13")));
   const auto check = [&](const std::string& units) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=meanSquaredError", "--set",
-                        "model.layers.2.dense.units=" + units});
+                        "model.layers.2.dense.units=" + units, "--set", "training.batchSize=1"});
   };
   EXPECT_THAT(check("1").err, IsEmpty()) << "one number, no classes";
   EXPECT_THAT(check("2").err, HasSubstr("has 2 units"));
@@ -287,7 +288,7 @@ TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
 
 TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
   const std::string dir = FreshFolder("check_one_class");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/1);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
               AllOf(HasSubstr("holds labels of one class alone, 0"), HasSubstr("name labels of all classes")));
@@ -295,7 +296,7 @@ TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
 
 TEST(Check, ServersThatWouldHoldNothingAreTold) {
   const std::string dir = FreshFolder("check_idle");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto check = [&](const std::string& servers) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=" + servers}).err;
@@ -309,7 +310,7 @@ TEST(Check, ServersThatWouldHoldNothingAreTold) {
 
 TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
   const std::string dir = FreshFolder("check_independent");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=x"}).err,
               AllOf(HasSubstr("model.loss"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
@@ -324,13 +325,13 @@ TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
 
 TEST(Check, RunAndDoctorSayEveryErrorThatItSays) {
   const std::string dir = FreshFolder("check_same");
-  PutFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
+  PutFile(dir + "/job.yaml", std::string(kMnistJob) + "epoch: 3\n");
   WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
   for (const char* verb : {"check", "run", "doctor"}) {
     const ToolOutcome outcome = RunDownpour({verb, dir + "/job.yaml"});
     EXPECT_NE(outcome.code, kExitDone) << verb;
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("epoch: unknown key"), HasSubstr("images of 14x14"),
-                                   HasSubstr("labels of 12 classes")))
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("epoch: unknown key"), HasSubstr("images of 14x14"), HasSubstr("labels of 12 classes")))
         << verb;
   }
 }
@@ -344,22 +345,22 @@ TEST(Check, WhatIsMissingOfACodesJobHasARemedy) {
 
 TEST(Check, AFolderIsNoFileOfData) {
   const std::string dir = FreshFolder("check_folder");
-  PutFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kMnistJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "data.train.images=" + dir}).err,
-              HasSubstr(dir + ": is a folder, and no file; name whole files"));
+              HasSubstr(dir + " is no regular file: name one of IDX data; name whole files"));
 }
 
 TEST(Check, EveryErrorAtOnceAndExit78) {
   const std::string dir = FreshFolder("check_errors");
-  PutFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\nseed: x\n");
+  PutFile(dir + "/job.yaml", std::string(kMnistJob) + "epoch: 3\nseed: x\n");
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.epoch=3"});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("job.yaml:9:1: epoch: unknown key"), HasSubstr("job.yaml:10:7: seed: "),
                     HasSubstr("--set: training.epoch: unknown key; did you mean epochs?"), HasSubstr("3 errors")));
   PutFile(dir + "/labels", "not an idx file");
-  PutFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
+  PutFile(dir + "/job.yaml", std::string(kMnistJob) + "epoch: 3\n");
   const ToolOutcome both = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
   EXPECT_EQ(both.code, kExitBadJobFile);
   EXPECT_THAT(both.err, HasSubstr("2 errors"));

@@ -29,9 +29,10 @@ TEST(VerbRunTest, WhatCheckWarnsOfIsToldBeforeItStarts) {
   const ScratchFolder folder;
   const std::string job = folder.Write("job.yaml", CanonicalJob(SmallJob()));
   const std::vector<std::string> settings = {"--set", "cluster.parameterServerCount=900"};
-  const auto warnings = [&](const std::string& verb, std::vector<std::string> more) {
+  const auto warnings = [&](const std::string& verb, const std::vector<std::string>& more) {
     std::vector<std::string> words = {verb, job};
-    for (const auto* part : {&settings, &more}) words.insert(words.end(), part->begin(), part->end());
+    words.insert(words.end(), settings.begin(), settings.end());
+    words.insert(words.end(), more.begin(), more.end());
     const std::string said = RunDownpour(words).err;
     const size_t at = said.find("warning: ");
     return at == std::string::npos ? said : said.substr(at, said.find('\n', at) - at);
