@@ -29,10 +29,11 @@ std::string WhyItStopsEarly(const TrainingSpec& training, const EarlyStop& early
   if (!spec || early.epochs == 0) return "";
   // The best checkpoint goes by any gain, and may be of another epoch.
   if (early.best && spec->min_delta > 0) {
-    return absl::StrFormat("%s brought no %s that is better by more than minDelta (%.4g) than %.4g after %s; "
-                           "the job ends with %s of %d",
-                           Counted(early.without_gain, "evaluation"), spec->metric, spec->min_delta, *early.best,
-                           Counted(early.best_epoch, "epoch"), Counted(early.epochs, "epoch"), training.epochs);
+    return absl::StrFormat(
+        "%s brought no %s that is better by more than minDelta (%.4g) than %.4g after %s; "
+        "the job ends with %s of %d",
+        Counted(early.without_gain, "evaluation"), spec->metric, spec->min_delta, *early.best,
+        Counted(early.best_epoch, "epoch"), Counted(early.epochs, "epoch"), training.epochs);
   }
   const std::string best =
       early.best ? absl::StrFormat("%.4g after %s", *early.best, Counted(early.best_epoch, "epoch")) : "not finite";

@@ -48,7 +48,7 @@ class Tuner {
   JobStore* const store_;
   std::mutex* const mutex_;
   std::map<std::string, std::string> without_optuna_;  // why jobs are searched at random, as their logs say
-  std::map<std::string, std::string> verdicts_;  // what WhyNoJudgement has found of a job
+  std::map<std::string, std::string> verdicts_;        // what WhyNoJudgement has found of a job
   std::map<std::string, std::string> troubles_;
   std::map<std::string, Curve> finished_;  // curves of trials that are over: they do not change
 };

@@ -28,7 +28,7 @@ namespace {
 
 constexpr char kShard[] = "initial.shard";
 constexpr int64_t kMostAtOnce = int64_t{1} << 20;  // of a tensor's elements, as they are checked
-constexpr size_t kMostNamed = 4;  // of many tensors or variables, in a sentence
+constexpr size_t kMostNamed = 4;                   // of many tensors or variables, in a sentence
 
 std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 

@@ -133,8 +133,8 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
                     Count(plan.steps_per_epoch(), "step"), " in ", Count(plan.leases_per_epoch(), "lease"),
                     " per epoch, ", Count(plan.total_steps(), "step"), " in all\n");
     if (training.consistency == Consistency::kSync) {
-      absl::StrAppend(&text, "              steps of ", Count(training.group_size, "worker"), " are one update: ",
-                      Count(UpdatesPerEpoch(plan), "update"), " per epoch\n");
+      absl::StrAppend(&text, "              steps of ", Count(training.group_size, "worker"),
+                      " are one update: ", Count(UpdatesPerEpoch(plan), "update"), " per epoch\n");
     }
   }
   return text;

@@ -14,11 +14,11 @@ namespace {
 
 // The rows of docs/LEARNING.md, and those of `rate` of docs/OPTIMIZERS.md.
 constexpr double kMeasuredMomentum = 0.9;
-constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
+constexpr int64_t kUndamped = 8;  // with `none` they lose a point, and 16 of them most runs
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kAdaptedUndamped = 4;   // with `none` and adam lose half of what one learns, and 16 nearly all
 constexpr int64_t kFallingUndamped = 16;  // with `none` and adagrad lose two thirds of it
-constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMomentum` they learn little or nothing
+constexpr int64_t kOverlapping = 4;       // with local steps and `none` or `slowMomentum` they learn little or nothing
 constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point

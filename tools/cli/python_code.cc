@@ -57,8 +57,8 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   job.entries = {JobEntry("python", python), JobEntry("model.variables", description.at("variables")),
                  JobEntry("model.classes", description.at("classes")),
                  JobEntry("data", {{"format", kPythonFormat},
-                                {"trainExamples", description.at("trainExamples")},
-                                {"evalExamples", description.at("evalExamples")}})};
+                                   {"trainExamples", description.at("trainExamples")},
+                                   {"evalExamples", description.at("evalExamples")}})};
   job.defaults.push_back(JobEntry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
   if (!job.metrics.empty()) job.defaults.push_back(JobEntry("training.metrics", job.metrics));
   for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);
