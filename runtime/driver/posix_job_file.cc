@@ -1,7 +1,5 @@
 #include "runtime/driver/posix_job_file.h"
 
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -28,10 +26,6 @@ JobError Unreadable(const std::string& path, const absl::Status& status) {
 
 absl::StatusOr<std::string> ReadJobText(const std::string& path) {
   std::string text(kMaxJobTextBytes + 1, '\0');  // one more than is allowed shows that there is too much
-  struct stat at {};
-  if (stat(path.c_str(), &at) == 0 && !S_ISREG(at.st_mode)) {  // to open a pipe would wait for its other end
-    return absl::InvalidArgumentError("cannot be read: it is no regular file");
-  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

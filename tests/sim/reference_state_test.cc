@@ -16,10 +16,16 @@ constexpr SliceId kSlice{0};
 constexpr SliceEpoch kEpoch{1, 1}, kNextEpoch{2, 1};
 constexpr LeaseId kLease{0};  // of 8 steps
 
+FaultPlan PlainSums() {
+  FaultPlan plan = CalmPlan(1, 1, 1);
+  plan.job.training.staleness_method = StalenessMethod::kNone;
+  return plan;
+}
+
 class ReferenceStateTest : public testing::Test {
  protected:
   ReferenceStateTest()
-      : plan_(CalmPlan(1, 1, 1)), oracle_(plan_.job, plan_.train_examples, {}), reference_(&oracle_, &findings_) {
+      : plan_(PlainSums()), oracle_(plan_.job, plan_.train_examples, {}), reference_(&oracle_, &findings_) {
     Say({.kind = RecordKind::kInstalled, .actor = kPs, .slice = kSlice, .epoch = kEpoch});
     shown_ = Initial();
     reference_.CheckSlice(shown_, "test");

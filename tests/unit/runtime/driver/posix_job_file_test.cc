@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -40,15 +39,6 @@ TEST(PosixJobFile, FilesThatCannotBeReadAreNamed) {
     ASSERT_THAT(result.errors, SizeIs(1));
     EXPECT_THAT(ToString(result.errors[0]), HasSubstr(path + ": cannot be read: "));
   }
-}
-
-TEST(PosixJobFile, APipeIsRefusedAtOnce) {
-  const std::string path = testing::TempDir() + "/pipe.yaml";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  const JobFileResult result = LoadJobFile(path);
-  std::filesystem::remove(path);
-  ASSERT_THAT(result.errors, SizeIs(1));
-  EXPECT_THAT(ToString(result.errors[0]), HasSubstr(path + ": cannot be read: it is no regular file"));
 }
 
 TEST(PosixJobFile, OfAConfigFileWhatNobodyKnowsAtItsTopIsNamed) {
