@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/tools/cli/made_checkpoint.h"
+#include "tests/unit/tools/cli/mnist_job.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {
@@ -14,27 +14,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr char kCrowdedJob[] = R"(name: mnist
-cluster: {workerCount: 4, parameterServerCount: 2}
-model:
-  inputs: [{name: image, shape: [28, 28, 1]}]
-  layers: [{dense: {units: 256, activation: relu}}, {dense: {units: 128, activation: relu}}, {dense: {units: 10}}]
-training: {epochs: 10, optimizer: {name: momentum, learningRate: 0.02}}
-data:
-  train: {images: images, labels: labels}
-)";
-
-void WriteCrowd(const std::string& images, const std::string& labels, uint32_t count) {
-  ASSERT_TRUE(WriteIdx(images, {count, 28, 28}, std::vector<uint8_t>(size_t{count} * 28 * 28)).ok());
-  std::vector<uint8_t> classes(count);
-  for (uint32_t i = 0; i < count; ++i) classes[i] = static_cast<uint8_t>(i % 10);
-  ASSERT_TRUE(WriteIdx(labels, {count}, classes).ok());
-}
-
 TEST(JobWarnings, MoreWorkersThanLeasesAndABatchOfAllAreTold) {
   const std::string dir = FreshFolder("check_crowded");
-  PutFile(dir + "/job.yaml", kCrowdedJob);
-  WriteCrowd(dir + "/images", dir + "/labels", 1000);
+  PutFile(dir + "/job.yaml", MnistJob(/*leases=*/""));
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto check = [&](const std::string& setting, const std::string& other = "training.leaseBatches=4") {
     return RunDownpour({"check", dir + "/job.yaml", "--set", setting, "--set", other});
   };
@@ -51,8 +34,8 @@ TEST(JobWarnings, MoreWorkersThanLeasesAndABatchOfAllAreTold) {
 
 TEST(JobWarnings, OfSyncItSaysHowManyUpdatesAnEpochHas) {
   const std::string dir = FreshFolder("check_sync");
-  PutFile(dir + "/job.yaml", kCrowdedJob);
-  WriteCrowd(dir + "/images", dir + "/labels", 1100);
+  PutFile(dir + "/job.yaml", MnistJob(/*leases=*/""));
+  WritePair(dir + "/images", dir + "/labels", 1100, 28, 1100);
   const auto out = [&](const std::string& setting) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", setting}).out;
   };

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/cli/made_checkpoint.h"
+#include "tests/unit/tools/cli/mnist_job.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {
@@ -18,27 +18,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr char kMnistJob[] = R"(name: mnist
-cluster: {workerCount: 4, parameterServerCount: 2}
-model:
-  inputs: [{name: image, shape: [28, 28, 1]}]
-  layers: [{dense: {units: 256, activation: relu}}, {dense: {units: 128, activation: relu}}, {dense: {units: 10}}]
-training: {epochs: 10, leaseBatches: 4, optimizer: {name: momentum, learningRate: 0.02}}
-data:
-  train: {images: images, labels: labels}
-)";
-
-void WritePair(const std::string& images, const std::string& labels, uint32_t count, uint32_t side,
-               uint32_t label_count, uint8_t classes = 10) {
-  ASSERT_TRUE(WriteIdx(images, {count, side, side}, std::vector<uint8_t>(size_t{count} * side * side)).ok());
-  std::vector<uint8_t> drawn(label_count);
-  for (uint32_t i = 0; i < label_count; ++i) drawn[i] = static_cast<uint8_t>(i % classes);
-  ASSERT_TRUE(WriteIdx(labels, {label_count}, drawn).ok());
-}
-
 TEST(Check, SaysWhatWouldRun) {
   const std::string dir = FreshFolder("check");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
@@ -52,7 +34,7 @@ TEST(Check, SaysWhatWouldRun) {
 
 TEST(Check, SaysItAsJson) {
   const std::string dir = FreshFolder("check_json");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
@@ -67,7 +49,7 @@ TEST(Check, SaysItAsJson) {
 
 TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   const std::string dir = FreshFolder("check_unstable");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 4200, 28, 4200);
   const auto warned = [&](std::vector<std::string> settings) {
     std::vector<std::string> arguments = {"check", dir + "/job.yaml", "--set", "training.leaseBatches=1"};
@@ -127,7 +109,7 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
 
 TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {
   const std::string dir = FreshFolder("check_warmup");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto warned = [&](int steps) {
     const ToolOutcome outcome = RunDownpour(
@@ -142,7 +124,7 @@ TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {
 
 TEST(Check, SaysWhatBeginsWithAFilesValues) {
   const std::string dir = FreshFolder("check_initial");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto check = [&] {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "model.initializeFrom=" + dir + "/m.safetensors"});
@@ -174,7 +156,7 @@ TEST(Check, SaysWhatBeginsWithAFilesValues) {
 
 TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const std::string dir = FreshFolder("check_push");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set",
                                            "training.precision=tf32", "--set", "training.wire=bf16", "--set",
@@ -188,7 +170,7 @@ TEST(Check, SaysHowOftenIsPushedAndInWhat) {
 
 TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
   const std::string dir = FreshFolder("check_bytes");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   const auto total = [&](const std::string& optimizer, const std::string& method = "auto") {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
                         "training.optimizer={name: " + optimizer + "}", "--set", "training.staleness.method=" + method})
@@ -202,7 +184,7 @@ TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
 
 TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
   const std::string dir = FreshFolder("check_rounded");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   const auto check = [&](const std::string& wire, const std::string& format) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
                         "training.optimizer={name: sgd}", "--set", "training.wire=" + wire, "-o", format})
@@ -222,7 +204,7 @@ TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
 
 TEST(Check, DataThatIsElsewhereIsNoError) {
   const std::string dir = FreshFolder("check_elsewhere");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitDone);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("Not here"), HasSubstr(dir + "/images"), Not(HasSubstr("steps in all"))));
@@ -230,7 +212,7 @@ TEST(Check, DataThatIsElsewhereIsNoError) {
 
 TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
   const std::string dir = FreshFolder("check_unreadable");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
   std::filesystem::remove(dir + "/images");
   std::filesystem::create_symlink("images", dir + "/images");  // itself
@@ -241,7 +223,7 @@ TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
 
 TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
   const std::string dir = FreshFolder("check_bounds");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]", "--set",
                                            "model.inputs.0.shape=[17179869184, 17179869184]"});
@@ -251,7 +233,7 @@ TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
 
 TEST(Check, DataThatDoNotFitAreErrors) {
   const std::string dir = FreshFolder("check_misfit");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 10, 14, 9);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
@@ -268,7 +250,7 @@ TEST(Check, DataThatDoNotFitAreErrors) {
 
 TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
   const std::string dir = FreshFolder("check_classes");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/12);
   const ToolOutcome fewer = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(fewer.code, kExitBadJobFile);
@@ -288,7 +270,7 @@ TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
 
 TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
   const std::string dir = FreshFolder("check_one_class");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/1);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
               AllOf(HasSubstr("holds labels of one class alone, 0"), HasSubstr("name labels of all classes")));
@@ -296,7 +278,7 @@ TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
 
 TEST(Check, ServersThatWouldHoldNothingAreTold) {
   const std::string dir = FreshFolder("check_idle");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto check = [&](const std::string& servers) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=" + servers}).err;
@@ -310,7 +292,7 @@ TEST(Check, ServersThatWouldHoldNothingAreTold) {
 
 TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
   const std::string dir = FreshFolder("check_independent");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=x"}).err,
               AllOf(HasSubstr("model.loss"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
@@ -325,7 +307,7 @@ TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
 
 TEST(Check, RunAndDoctorSayEveryErrorThatItSays) {
   const std::string dir = FreshFolder("check_same");
-  PutFile(dir + "/job.yaml", std::string(kMnistJob) + "epoch: 3\n");
+  PutFile(dir + "/job.yaml", std::string(MnistJob()) + "epoch: 3\n");
   WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
   for (const char* verb : {"check", "run", "doctor"}) {
     const ToolOutcome outcome = RunDownpour({verb, dir + "/job.yaml"});
@@ -345,7 +327,7 @@ TEST(Check, WhatIsMissingOfACodesJobHasARemedy) {
 
 TEST(Check, AFolderIsNoFileOfData) {
   const std::string dir = FreshFolder("check_folder");
-  PutFile(dir + "/job.yaml", kMnistJob);
+  PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "data.train.images=" + dir}).err,
               HasSubstr(dir + " is no regular file: name one of IDX data; name whole files"));
@@ -353,14 +335,14 @@ TEST(Check, AFolderIsNoFileOfData) {
 
 TEST(Check, EveryErrorAtOnceAndExit78) {
   const std::string dir = FreshFolder("check_errors");
-  PutFile(dir + "/job.yaml", std::string(kMnistJob) + "epoch: 3\nseed: x\n");
+  PutFile(dir + "/job.yaml", std::string(MnistJob()) + "epoch: 3\nseed: x\n");
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.epoch=3"});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("job.yaml:9:1: epoch: unknown key"), HasSubstr("job.yaml:10:7: seed: "),
                     HasSubstr("--set: training.epoch: unknown key; did you mean epochs?"), HasSubstr("3 errors")));
   PutFile(dir + "/labels", "not an idx file");
-  PutFile(dir + "/job.yaml", std::string(kMnistJob) + "epoch: 3\n");
+  PutFile(dir + "/job.yaml", std::string(MnistJob()) + "epoch: 3\n");
   const ToolOutcome both = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
   EXPECT_EQ(both.code, kExitBadJobFile);
   EXPECT_THAT(both.err, HasSubstr("2 errors"));
