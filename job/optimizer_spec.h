@@ -84,7 +84,7 @@ inline constexpr size_t kMostSlots = 2;
 using SlotWords = std::array<const char*, kMostSlots>;
 
 // Nothing for a number that is no kind. By this switch the compiler knows all kinds, so that the tables of job_names.h
-// and ps/optimizer.cc are held against it.
+// and optimizer/update_rule.cc are held against it.
 constexpr std::optional<SlotWords> SlotsOf(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::kSgd:
