@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor/apply_bounds.h"
+#include "tensor/flush_subnormals.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/apply_kernels.cc"
@@ -349,6 +350,7 @@ AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, doub
 bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
                  Magnitudes* bounds) {
   CHECK_EQ(arrays.size(), 1 + SlotsOf(update));
+  const FlushSubnormals flush;
   const bool in_place =
       std::any_of(arrays.begin(), arrays.end(), [](const UpdatedArray& array) { return array.in == array.out; });
   if (!in_place) return ApplyApart(update, gradient, arrays, bounds);

@@ -9,6 +9,7 @@
 //   gradient may lie in a received frame), 64 bytes are best.
 // Order: the same bits on every CPU, in place and out of place: each element takes the operations written beside its
 //   rule, in that order, without fused multiply-add and without reassociation. Bound by memory, so this costs nothing.
+//   Numbers below 2^-126 are 0 (tensor/flush_subnormals.h).
 // Cost: one pass over memory. In place the gradient is checked before, so that nothing has to be undone; a slice's
 //   gradient is small enough to still lie in cache then, and what was checked last is used first. That the results are
 //   finite follows from bounds of the magnitudes; only where it does not (the first time, and close to overflow) they

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensor/apply_kernels.h"
+#include "tensor/flush_subnormals.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/deflation.cc"
@@ -183,6 +184,7 @@ bool IsUsable(float square) {
 }  // namespace
 
 RankOne Deflation::Find(const MatrixRun& run, float keep, Compute compute, absl::Span<float> step) {
+  const FlushSubnormals flush;
   FindLargestRow(run, compute, step, &right_);
   left_.resize(run.RowsOf(step.size()));
   float square = 1;
@@ -222,6 +224,7 @@ void Deflate(const MatrixRun& run, float keep, absl::Span<float> step) {
 }
 
 void RaiseBeside(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step) {
+  const FlushSubnormals flush;
   std::vector<float> beside(step.begin(), step.end());
   for (size_t i = 0; i < directions; ++i) Deflate(run, 0, absl::MakeSpan(beside));
   HWY_DYNAMIC_DISPATCH(AddMultiple)(factor - 1, beside.data(), step.data(), step.size());

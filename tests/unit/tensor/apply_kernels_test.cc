@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "tensor/flush_subnormals.h"
 #include "tests/unit/tensor/cpu_targets.h"
 
 namespace downpour {
@@ -90,6 +91,7 @@ void ScalarRule(const FtrlUpdate& u, float g, Element& e) {
 
 // The rules as the header states them, one element after the other.
 void Reference(const Update& update, const std::vector<float>& gradient, Arrays& arrays) {
+  const FlushSubnormals flush;
   for (size_t i = 0; i < gradient.size(); ++i) {
     Element e{gradient[i], {}};
     for (std::vector<float>& array : arrays) e.a.push_back(&array[i]);
