@@ -1,7 +1,6 @@
 #include "service/job_service.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/package.h"
+#include "runtime/driver/posix_lock.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "service/log_times.h"
@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings set
   const std::string path = settings.root + "/lock";
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", settings.root));
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (const int refusal = settings.waits_for_root ? KeepLock(lock.get()) : TakeLock(lock.get()); refusal != 0) {
+    if (refusal != EWOULDBLOCK) return absl::ErrnoToStatus(refusal, absl::StrCat("cannot lock ", path));
     return absl::AlreadyExistsError(absl::StrCat("a service is at work in ", settings.root));
   }
   absl::StatusOr<std::unique_ptr<JobStore>> store = JobStore::Open(settings.root + "/jobs.sqlite");

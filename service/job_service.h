@@ -36,6 +36,8 @@ struct ServiceSettings {
   BackendSettings backend = {};
   // The root's last service says by which backend its jobs run. Where there was none, these settings do.
   bool recalls_backend = false;
+  // Looks for a second, as KeepLock does, whether the one that has the root has it for a moment alone.
+  bool waits_for_root = false;
 };
 
 class JobService {

@@ -2,22 +2,20 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/driver/posix_lock.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -25,8 +23,6 @@ namespace {
 
 // A pipe or a device in place of a file must not hold up the thread.
 constexpr int kFileFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-constexpr int kLooks = 10;
-constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 // One operation below `root`; a failure says what was tried, on which path, and why.
@@ -290,14 +286,9 @@ PosixStorage::PosixStorage(const std::string& root, UniqueFd fd, Mailbox* mailbo
 absl::Status PosixStorage::Lock() {
   UniqueFd file(openat(fd_.get(), kChiefLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", root_, "/", kChiefLockFile));
-  // A tool that looks whether a chief is here holds it for a moment, too.
-  int held = -1;
-  for (int i = 0; i < kLooks && (held = flock(file.get(), LOCK_EX | LOCK_NB)) != 0 && errno == EWOULDBLOCK; ++i) {
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
-  if (held != 0) {
-    if (errno != EWOULDBLOCK)
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", root_, "/", kChiefLockFile));
+  if (const int error = KeepLock(file.get()); error != 0) {
+    if (error != EWOULDBLOCK)
+      return absl::ErrnoToStatus(error, absl::StrCat("cannot lock ", root_, "/", kChiefLockFile));
     char holder[64] = {};
     const ssize_t got = pread(file.get(), holder, sizeof(holder) - 1, 0);
     return absl::AlreadyExistsError(absl::StrCat("the job folder ", root_, " belongs to a running chief (",

@@ -33,7 +33,7 @@ int Serve(const ServeOptions& options, Streams streams) {
   int ended_by = 0;
   {
     const absl::StatusOr<std::unique_ptr<RunningService>> service =
-        RunningService::Open({.root = options.root, .backend = options.backend}, options.http);
+        RunningService::Open({.root = options.root, .backend = options.backend, .waits_for_root = true}, options.http);
     if (!service.ok()) {
       return Complain(streams, "serve", std::string(service.status().message()),
                       absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);

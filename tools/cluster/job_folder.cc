@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/driver/posix_lock.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_storage.h"
 #include "runtime/driver/posix_whole_file.h"
@@ -172,7 +173,8 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
   const std::string path = RunLockPath(job_dir);
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in the job folder: ", path));
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (const int refusal = KeepLock(lock.get()); refusal != 0) {
+    if (refusal != EWOULDBLOCK) return absl::ErrnoToStatus(refusal, absl::StrCat("cannot lock ", path));
     return absl::AlreadyExistsError(absl::StrCat("another downpour run is at work in ", job_dir,
                                                  ": look at it with downpour status --job-dir ", job_dir,
                                                  ", or choose another --job-dir"));

@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr PeerId kFirst{2}, kSecond{5}, kNobody{3};
+constexpr PeerId kFirstPeer{2}, kSecondPeer{5}, kNobody{3};
 
 class ZmqLinksTest : public testing::Test {
  protected:
@@ -62,12 +62,12 @@ class ZmqLinksTest : public testing::Test {
 TEST_F(ZmqLinksTest, AreGoneOverByTheirNumbers) {
   ZmqLinks links = Links();
   EXPECT_THAT(All(links), IsEmpty());
-  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}, now_).ok());
-  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
-  EXPECT_THAT(All(links), ElementsAre(kFirst, kSecond));
-  links.HangUp(kFirst);
-  EXPECT_EQ(links.After(kFirst), kSecond) << "who has just been hung up on is no end";
-  EXPECT_THAT(All(links), ElementsAre(kSecond));
+  ASSERT_TRUE(links.Connect({.peer = kSecondPeer, .endpoint = At("b")}, now_).ok());
+  ASSERT_TRUE(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_).ok());
+  EXPECT_THAT(All(links), ElementsAre(kFirstPeer, kSecondPeer));
+  links.HangUp(kFirstPeer);
+  EXPECT_EQ(links.After(kFirstPeer), kSecondPeer) << "who has just been hung up on is no end";
+  EXPECT_THAT(All(links), ElementsAre(kSecondPeer));
   links.Close();
   EXPECT_THAT(All(links), IsEmpty());
 }
@@ -75,47 +75,47 @@ TEST_F(ZmqLinksTest, AreGoneOverByTheirNumbers) {
 TEST_F(ZmqLinksTest, WordsGoToAndComeFromTheirNumber) {
   ZmqChannel a = Listener("a"), b = Listener("b");
   ZmqLinks links = Links();
-  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
-  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}, now_).ok());
+  ASSERT_TRUE(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_).ok());
+  ASSERT_TRUE(links.Connect({.peer = kSecondPeer, .endpoint = At("b")}, now_).ok());
   links.Send(kNobody, now_, Word("lost"));
-  links.Send(kSecond, now_, Word("to b"));
-  links.Send(kFirst, now_, Word("to a"));
+  links.Send(kSecondPeer, now_, Word("to b"));
+  links.Send(kFirstPeer, now_, Word("to a"));
   SendAll(links, 8);
   for (auto [listener, word] : {std::pair(&a, "a"), std::pair(&b, "b")}) {
     const Parcel parcel = WaitFor(*listener);
     EXPECT_EQ(Text(parcel.frames.at(0)), std::string("to ") + word);
     EXPECT_EQ(listener->Send(parcel.peer, Word(std::string("from ") + word)), ZmqChannel::Sending::kSent);
   }
-  EXPECT_EQ(HeardFrom(links, kSecond), "from b");
-  EXPECT_EQ(HeardFrom(links, kFirst), "from a");
+  EXPECT_EQ(HeardFrom(links, kSecondPeer), "from b");
+  EXPECT_EQ(HeardFrom(links, kFirstPeer), "from a");
   EXPECT_EQ(links.TakeLost(), 0u);
 }
 
 TEST_F(ZmqLinksTest, WhatAConnectionCarriedCountsOnAfterItsEnd) {
   ZmqChannel listener = Listener("a");
   ZmqLinks links = Links();
-  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
-  links.Send(kFirst, now_, Word("12345"));
+  ASSERT_TRUE(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_).ok());
+  links.Send(kFirstPeer, now_, Word("12345"));
   SendAll(links, 5);
   const Parcel parcel = WaitFor(listener);
   ASSERT_EQ(listener.Send(parcel.peer, Word("123")), ZmqChannel::Sending::kSent);
-  EXPECT_EQ(HeardFrom(links, kFirst), "123");
-  links.HangUp(kFirst);
+  EXPECT_EQ(HeardFrom(links, kFirstPeer), "123");
+  links.HangUp(kFirstPeer);
   EXPECT_EQ(links.bytes_out(), 5u);
   EXPECT_EQ(links.bytes_in(), 3u);
   std::vector<Payload> frames;
-  EXPECT_EQ(links.Receive(kFirst, now_, &frames), ZmqChannel::Receipt::kNothing);
+  EXPECT_EQ(links.Receive(kFirstPeer, now_, &frames), ZmqChannel::Receipt::kNothing);
 }
 
 TEST_F(ZmqLinksTest, WithKeysWhoeverWasDialledSaysWhatItsRoleMaySay) {
   const TestKeys keys;
   ZmqLinks links = Links(keys.worker), open = Links();
   for (ZmqLinks* both : {&links, &open}) {
-    ASSERT_TRUE(both->Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
+    ASSERT_TRUE(both->Connect({.peer = kFirstPeer, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
   }
-  EXPECT_TRUE(links.Validate(kFirst, PushReply{}).ok());
-  EXPECT_THAT(std::string(links.Validate(kFirst, Welcome{}).message()), HasSubstr("Welcome"));
-  EXPECT_TRUE(open.Validate(kFirst, Welcome{}).ok());
+  EXPECT_TRUE(links.Validate(kFirstPeer, PushReply{}).ok());
+  EXPECT_THAT(std::string(links.Validate(kFirstPeer, Welcome{}).message()), HasSubstr("Welcome"));
+  EXPECT_TRUE(open.Validate(kFirstPeer, Welcome{}).ok());
 }
 
 TEST_F(ZmqLinksTest, AsManyAreDialledAsAJobMayHavePs) {
@@ -138,13 +138,13 @@ TEST_F(ZmqLinksTest, ADialThatFailedIsTriedAgain) {
   ZmqLinks links = Links();
   {
     const FewDescriptors few(1);
-    EXPECT_TRUE(absl::IsResourceExhausted(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_)));
+    EXPECT_TRUE(absl::IsResourceExhausted(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_)));
     EXPECT_TRUE(links.Tend(now_).ok());
     EXPECT_THAT(All(links), IsEmpty());
   }
   EXPECT_TRUE(links.Tend(now_ += 1s).ok());
-  EXPECT_THAT(All(links), ElementsAre(kFirst));
-  links.Send(kFirst, now_, Word("at last"));
+  EXPECT_THAT(All(links), ElementsAre(kFirstPeer));
+  links.Send(kFirstPeer, now_, Word("at last"));
   SendAll(links, 7);
   EXPECT_EQ(Text(WaitFor(listener).frames.at(0)), "at last");
   EXPECT_TRUE(links.Tend(now_ += ZmqLinks::kDialPatience).ok());
@@ -156,26 +156,26 @@ TEST_F(ZmqLinksTest, OneThatWasDialledLateCountsAsReconnectedOnceItStands) {
   ZmqLinks links = Links();
   {
     const FewDescriptors few(1);
-    ASSERT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
+    ASSERT_FALSE(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_).ok());
   }
-  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("a")}, now_).ok());
+  ASSERT_TRUE(links.Connect({.peer = kSecondPeer, .endpoint = At("a")}, now_).ok());
   ASSERT_TRUE(links.Tend(now_).ok());
-  links.Send(kFirst, now_, Word("1"));
-  links.Send(kSecond, now_, Word("2"));
+  links.Send(kFirstPeer, now_, Word("1"));
+  links.Send(kSecondPeer, now_, Word("2"));
   SendAll(links, 2);
   for (int i = 0; i < 2; ++i) ASSERT_EQ(WaitFor(listener).frames.size(), 1u);  // both have shaken hands before
   ASSERT_TRUE(links.Tend(now_).ok());
-  EXPECT_THAT(links.TakeReconnected(), ElementsAre(kFirst));
+  EXPECT_THAT(links.TakeReconnected(), ElementsAre(kFirstPeer));
 }
 
 TEST_F(ZmqLinksTest, WhereNoneCanBeDialledForLongTheReasonIsTold) {
   ZmqChannel listener = Listener("a");
   ZmqLinks links = Links();
   const FewDescriptors few(1);
-  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
-  links.HangUp(kFirst);
+  EXPECT_FALSE(links.Connect({.peer = kFirstPeer, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
+  links.HangUp(kFirstPeer);
   EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience).ok()) << "nobody waits for it";
-  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
+  EXPECT_FALSE(links.Connect({.peer = kFirstPeer, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
   EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience - 1ms).ok());
   const absl::Status status = links.Tend(now_ + ZmqLinks::kDialPatience);
   EXPECT_TRUE(absl::IsResourceExhausted(status));
@@ -186,7 +186,7 @@ TEST_F(ZmqLinksTest, WhereNoneCanBeDialledForLongTheReasonIsTold) {
 TEST_F(ZmqLinksTest, AnAddressOfTheChiefThatCannotBeDialledEndsItWithTheRemedy) {
   const std::string long_path = At(std::string(200, 'a'));
   ZmqLinks links = Links();
-  ASSERT_FALSE(links.Connect({.peer = kFirst, .endpoint = long_path}, now_).ok());
+  ASSERT_FALSE(links.Connect({.peer = kFirstPeer, .endpoint = long_path}, now_).ok());
   EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience - 1ms).ok());
   const absl::Status status = links.Tend(now_ + ZmqLinks::kDialPatience);
   EXPECT_EQ(std::string(status.message()),
@@ -195,7 +195,7 @@ TEST_F(ZmqLinksTest, AnAddressOfTheChiefThatCannotBeDialledEndsItWithTheRemedy) 
 
 TEST_F(ZmqLinksTest, AnAddressOfAPsThatCannotBeDialledIsToldEverMoreSeldom) {
   ZmqLinks links = Links();
-  ASSERT_FALSE(links.Connect({.peer = kFirst, .endpoint = "a..b", .to = PeerRole::kPs}, now_).ok());
+  ASSERT_FALSE(links.Connect({.peer = kFirstPeer, .endpoint = "a..b", .to = PeerRole::kPs}, now_).ok());
   testing::internal::CaptureStderr();
   constexpr int kPatiences = 5;
   for (int i = 0; i < 2 * kPatiences; ++i) ASSERT_TRUE(links.Tend(now_ += ZmqLinks::kDialPatience / 2).ok());
@@ -208,7 +208,7 @@ TEST_F(ZmqLinksTest, AnAddressOfAPsThatCannotBeDialledIsToldEverMoreSeldom) {
 
 TEST_F(ZmqLinksTest, AnAddressThatIsNoneTakesNoNumber) {
   ZmqLinks links = Links();
-  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = "a..b"}, now_).ok());
+  EXPECT_FALSE(links.Connect({.peer = kFirstPeer, .endpoint = "a..b"}, now_).ok());
   EXPECT_THAT(All(links), IsEmpty());
 }
 
