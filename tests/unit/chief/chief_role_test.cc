@@ -60,6 +60,23 @@ TEST_F(ChiefRoleTest, NobodyIsWelcomedBeforeTheTermIsDurable) {
   EXPECT_TRUE(welcomed);
 }
 
+TEST_F(ChiefRoleTest, APsThatBeginsToRunWaitsForNothing) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  cluster->ps[1].answers_assign = false;
+  cluster->ps[1].stats.waiting_for = "its slices";  // as it still says in the heartbeat before it has them
+  cluster->JoinPs(0);
+  cluster->JoinWorker(0);
+  cluster->JoinPs(1);
+  cluster->ReportData(cluster->worker[0]);
+  cluster->Wait(2s);
+  const auto told = [&] { return cluster->Status()["waits"].dump(); };
+  EXPECT_THAT(told(), HasSubstr("its slices"));
+  cluster->ps[1].answers_assign = true;
+  while (cluster->role->state() != JobState::kRunning) cluster->Wait(10ms);
+  EXPECT_THAT(told(), Not(HasSubstr("its slices")));
+}
+
 TEST_F(ChiefRoleTest, WaitsForItsTasksThenForTheirSlices) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   cluster->Start();

@@ -121,6 +121,16 @@ TEST_F(StopEarlyTest, EndsWithTheEpochsThatHaveBegunByTheSamePath) {
   EXPECT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 9);
 }
 
+TEST_F(StopEarlyTest, WithMinDeltaItDoesNotCallTheBestWhatAnotherMayBeat) {
+  StartRunning(Settings("{metric: loss, patience: 1, minDelta: 0.1}"));
+  TrainOneEpoch();
+  cluster->evaluated_loss = 0.45;  // better, by less
+  TrainOneEpoch();
+  EXPECT_EQ(Stopped(),
+            "1 evaluation brought no loss that is better by more than minDelta (0.1) than 0.5 after 1 epoch; the job "
+            "ends with 3 epochs of 6");
+}
+
 TEST_F(StopEarlyTest, WithoutTheKeyAllEpochsAreTrained) {
   StartRunning({"training.epochs=6"});
   for (int i = 0; i < 3; ++i) TrainOneEpoch();

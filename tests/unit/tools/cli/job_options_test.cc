@@ -72,6 +72,27 @@ TEST_F(JobOptionsTest, AMetricThatTheCodeDoesNotComputeIsRefused) {
   EXPECT_THAT(errors("[auc]", {}), HasSubstr("the Python code computes no metric auc, and no other; leave it out"));
 }
 
+TEST_F(JobOptionsTest, ABatchOfOneIsRefusedWhereTheCodeNeedsTwo) {
+  PutFile(job_, "name: own\n");
+  const auto errors = [&](int batch_size, bool takes_one_example) {
+    JobOptions options;
+    options.job_file = job_;
+    options.settings = {absl::StrCat("training.batchSize=", batch_size)};
+    options.of_code.entries = {absl::StrCat("python={module: m, bytes: 3, sha256: ", std::string(64, 'a'), "}"),
+                               "model.variables=[{name: v, shape: [2]}]", "model.initializeFrom=/f",
+                               "data={format: python, trainExamples: 9}"};
+    options.of_code.takes_one_example = takes_one_example;
+    std::ostringstream out, err;
+    LoadChosenJob(options, "check", {out, err});
+    return err.str();
+  };
+  EXPECT_THAT(errors(4, false), HasSubstr("--set: training.batchSize: with 4 of 9 examples there are batches of one "
+                                          "example, and the model's batch norm needs 2 or more to train; take an"));
+  for (const int size : {1, 2, 8}) EXPECT_THAT(errors(size, false), HasSubstr("batches of one example")) << size;
+  for (const int size : {3, 5, 9, 10}) EXPECT_EQ(errors(size, false), "") << size;
+  EXPECT_EQ(errors(4, true), "");
+}
+
 TEST_F(JobOptionsTest, AJobFileWithoutAModelIsToldHowPythonCodeIsNamed) {
   PutFile(job_, "name: own\ncluster: {workerCount: 2, parameterServerCount: 1}\n");
   const std::string remedy =

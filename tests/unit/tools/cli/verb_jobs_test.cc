@@ -61,6 +61,16 @@ TEST_F(VerbJobsTest, WhatWouldNotCountIsRefused) {
   EXPECT_THAT(RunDownpour({"jobs", "submit", "a", "--root", root}).err, HasSubstr("there is no job: give --file"));
 }
 
+TEST_F(VerbJobsTest, WhatCheckWarnsOfIsToldAsWell) {
+  const std::vector<std::string> idle = {"--set", "cluster.parameterServerCount=900"};
+  std::vector<std::string> submit = {"jobs", "submit", "first", "--service", "http://127.0.0.1:1", "--file", job_};
+  submit.insert(submit.end(), idle.begin(), idle.end());
+  const ToolOutcome outcome = RunDownpour(submit);
+  EXPECT_EQ(outcome.code, kExitFailed) << "nobody listens there";
+  EXPECT_THAT(outcome.err, HasSubstr("downpour jobs submit: warning: --set: cluster.parameterServerCount: 900 "
+                                     "parameter servers for a model of"));
+}
+
 TEST_F(VerbJobsTest, ArgumentsMayFollowLabels) {
   const ToolOutcome outcome = Submit({"--labels", "team=a,kind=b", "--", "--steps", "3"});
   EXPECT_THAT(outcome.err, HasSubstr("--steps has no meaning here")) << "they are the module's, and no option";
