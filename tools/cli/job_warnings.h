@@ -14,9 +14,8 @@
 namespace downpour {
 
 // Says on stderr, in the name of the verb, and returns: of the data, of settings that were measured to be unstable, and
-// of what can only be a slip: a warm-up that outlasts
-// the job, servers without slices, more workers than leases, a batch of all examples. Each is placed where `read` says
-// that its key comes from.
+// of what can only be a slip: a warm-up that outlasts the job, servers without slices, more workers than leases, a
+// batch of all examples. Each is placed where `read` says that its key comes from.
 std::vector<JobError> TellWarnings(const std::string& verb, const JobFileResult& read, const DataFacts& facts,
                                    Streams streams);
 
