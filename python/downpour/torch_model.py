@@ -174,14 +174,15 @@ class TorchModel:
         return [int(p.detach().view(torch.int32).sum(dtype=torch.int32)) for p in self.parameters.values()]
 
     def takes_one(self, compute: Callable[[], Any]) -> bool:
-        """Whether compute(), of a batch of one example, is not refused by a batch norm, which wants several."""
+        """Whether compute(), of a batch of one example, is not refused by a batch norm, which wants several. It leaves
+        no trace, also where the batch before gave parameters their first values."""
         if not any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in self.module.modules()):
             return True
-        try:
-            with torch.no_grad():
+        with self.unchanged(), torch.no_grad():
+            try:
                 compute()
-        except Exception as error:  # noqa: BLE001 (another error of the user's code is told where it matters)
-            return "more than 1 value per channel" not in str(error)
+            except Exception as error:  # noqa: BLE001 (another error of the user's code is told where it matters)
+                return "more than 1 value per channel" not in str(error)
         return True
 
     def to_device(self, batch: Any) -> Any:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import statistics
 import unittest
 
 from package import is_there  # first: it says where the others are
@@ -108,6 +109,26 @@ class RefusalTest(ChildTest):
                 self.task(f"model = {made}; options['optimizer'] = None")
                 description, _, _ = self.describe()
                 self.assertEqual(description["takesOneExample"], takes_one)
+
+    def test_to_try_that_changes_nothing_of_a_model_that_begins_by_its_data(self):
+        self.task("""
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.norm = nn.Parameter(torch.ones(4)), nn.BatchNorm2d(1)
+        self.register_buffer("begun", torch.zeros(1))
+    def forward(self, x):
+        if not self.begun:
+            self.scale.data.copy_(x.std(0))
+            self.begun.fill_(1)
+        return self.norm((x * self.scale).view(-1, 1, 2, 2)).flatten(1)
+model = Scaled()
+options.update(optimizer=None, batch_size=20, train=(torch.arange(80.0).view(20, 4), train[1]))
+""")
+        _, initial, _ = self.describe()
+        self.assertEqual(float(initial["begun"][0]), 1)
+        once = 0.1 * 39.5 * statistics.stdev(range(0, 80, 4))
+        self.assertAlmostEqual(float(initial["norm.running_mean"][0]), once, delta=0.01)
 
     def test_what_a_batch_norm_refuses_has_a_remedy(self):
         self.task(OWN + "model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)); options['batch_size'] = 1")
