@@ -146,6 +146,7 @@ absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>&
 void Tuner::SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials) {
   std::erase_if(finished_, [&](const auto& known) { return known.first.starts_with(job.name + "/"); });
   verdicts_.erase(job.name);
+  without_optuna_.erase(job.name);  // the next job of that name asks again
   SortBestFirst(spec.maximize, &trials);
   if (trials.empty() || !trials.front().trial->objective) return;
   const Job& best = trials.front();

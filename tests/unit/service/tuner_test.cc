@@ -86,6 +86,29 @@ TEST_F(TunerTest, ASearchThatHasToDoWithoutOptunaSaysSo) {
   EXPECT_THAT(tuner.troubles().at("blind"), HasSubstr("random search is used instead of Bayesian: Optuna"));
 }
 
+TEST_F(TunerTest, TheNextSearchOfThatNameAsksOptunaAgain) {
+  const std::string asked = folder_.path() + "/asked";
+  const std::string python = folder_.Write("python", "#!/bin/sh\n: > " + asked + "\n");
+  ASSERT_EQ(chmod(python.c_str(), 0700), 0);
+  setenv("DOWNPOUR_PYTHON", "/bin/false", 1);
+  InsertSearch("blind", "ALGORITHM_UNSPECIFIED");
+  Tuner tuner(folder_.path(), store_.get(), &mutex_);
+  EXPECT_TRUE(tuner.Work("blind").ok());
+  for (const char* name : {"blind/1", "blind"}) {
+    Job job = store_->Find(name).value();
+    EXPECT_TRUE(Cancel(1, &job).ok());
+    EXPECT_TRUE(store_->Update(job).ok());
+  }
+  EXPECT_TRUE(tuner.Work("blind").ok());
+  EXPECT_EQ(store_->Find("blind")->state, JobState::kCancelled);
+  EXPECT_TRUE(store_->Remove("blind").ok());
+  setenv("DOWNPOUR_PYTHON", python.c_str(), 1);
+  InsertSearch("blind", "ALGORITHM_UNSPECIFIED");
+  EXPECT_TRUE(tuner.Work("blind").ok());
+  unsetenv("DOWNPOUR_PYTHON");
+  EXPECT_TRUE(std::filesystem::exists(asked));
+}
+
 TEST_F(TunerTest, ASearchThatIsCancelledWhileOptunaIsAskedHasNoMoreTrials) {
   const std::string asked = folder_.path() + "/asked", answered = folder_.path() + "/answered";
   const std::string python = folder_.Write("python", "#!/bin/sh\n: > " + asked + "\nread word < " + answered + "\n");
