@@ -29,21 +29,24 @@ std::optional<JobError> CrowdedEpochs(const JobFileResult& read, const Plan& pla
   const auto workers = static_cast<uint64_t>(read.job.cluster.worker_count);
   const uint64_t leases = plan.leases_per_epoch();
   if (workers <= leases) return std::nullopt;
-  const bool overlap = read.job.training.consistency == Consistency::kAsync;
-  const uint64_t fitting = plan.total_batches() / static_cast<uint64_t>(read.job.training.epochs) / workers;
+  const TrainingSpec& training = read.job.training;
+  const bool overlap = training.consistency == Consistency::kAsync;
+  const uint64_t fitting = plan.total_batches() / static_cast<uint64_t>(training.epochs) / workers;
+  const bool may_be_cut = overlap && fitting >= static_cast<uint64_t>(training.step_batches());  // no step is divided
   return PlacedAt(read, "cluster.workerCount",
                   absl::StrCat(Counted(workers, "worker"), " share ", Counted(leases, "lease"), " an epoch: ",
                                overlap ? "they compute several epochs at once" : "most of them wait in each"),
                   absl::StrCat("take ", Counted(leases, "worker"), " at most",
-                               fitting == 0 ? "" : absl::StrCat(", or --set training.leaseBatches=", fitting)));
+                               may_be_cut ? absl::StrCat(", or --set training.leaseBatches=", fitting) : ""));
 }
 
 std::optional<JobError> BatchOfAll(const JobFileResult& read, const Plan& plan) {
+  constexpr uint64_t kUsual = 64;
   if (static_cast<uint64_t>(read.job.training.batch_size) <= plan.train_examples()) return std::nullopt;
   return PlacedAt(read, "training.batchSize",
                   absl::StrCat("a batch of ", read.job.training.batch_size, " takes all ",
                                Counted(plan.train_examples(), "example"), ": an epoch is one step"),
-                  "take a smaller one, such as 64");
+                  absl::StrCat("take a smaller one", plan.train_examples() > kUsual ? ", such as 64" : ""));
 }
 
 }  // namespace

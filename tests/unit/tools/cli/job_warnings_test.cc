@@ -27,9 +27,18 @@ TEST(JobWarnings, MoreWorkersThanLeasesAndABatchOfAllAreTold) {
                         "epochs at once; take 4 workers at most, or --set training.leaseBatches=3\n"));
   EXPECT_THAT(check("cluster.workerCount=17").err, HasSubstr("take 4 workers at most\n"));
   EXPECT_THAT(check("cluster.workerCount=17", "training.consistency=sync").err, HasSubstr("most of them wait in each"));
+  EXPECT_THAT(check("cluster.workerCount=5", "training={epochs: 1, leaseBatches: 4, pushEvery: 4}").err,
+              HasSubstr("take 4 workers at most\n"))
+      << "a lease has a whole step";
+  EXPECT_THAT(check("cluster.workerCount=5", "training={epochs: 1, consistency: ssp, pushEvery: 4}").err,
+              HasSubstr("take 4 workers at most\n"))
+      << "a lease is a step";
   EXPECT_THAT(check("training.batchSize=1001", "cluster.workerCount=1").err,
-              HasSubstr("training.batchSize: a batch of 1001 takes all 1000 examples: an epoch is one step; take a"));
+              HasSubstr("training.batchSize: a batch of 1001 takes all 1000 examples: an epoch is one step; take a "
+                        "smaller one, such as 64\n"));
   EXPECT_THAT(check("training.batchSize=1000", "cluster.workerCount=1").err, IsEmpty());
+  WritePair(dir + "/images", dir + "/labels", 40, 28, 40);
+  EXPECT_THAT(check("training.batchSize=64", "cluster.workerCount=1").err, HasSubstr("take a smaller one\n"));
 }
 
 TEST(JobWarnings, OfSyncItSaysHowManyUpdatesAnEpochHas) {
