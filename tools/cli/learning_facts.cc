@@ -17,7 +17,7 @@ constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;  // with `none` they lose a point, and 16 of them most runs
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kAdaptedUndamped = 4;   // with `none` and adam lose half of what one learns, and 16 nearly all
-constexpr int64_t kFallingUndamped = 16;  // with `none` and adagrad lose two thirds of it
+constexpr int64_t kFallingUndamped = 16;  // with `none` and adagrad or ftrl learn nothing
 constexpr int64_t kOverlapping = 4;       // with local steps and `none` or `slowMomentum` they learn little or nothing
 constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
@@ -40,9 +40,9 @@ int64_t UndampedFrom(const OptimizerSpec& optimizer) {
     case OptimizerKind::kAdamW:
       return kAdaptedUndamped;
     case OptimizerKind::kAdagrad:
+    case OptimizerKind::kFtrl:
       return kFallingUndamped;
     case OptimizerKind::kSgd:
-    case OptimizerKind::kFtrl:
       break;
   }
   return kNever;

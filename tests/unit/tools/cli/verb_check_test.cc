@@ -76,6 +76,7 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({none, "cluster.workerCount=7", nesterov}), IsEmpty());
   EXPECT_THAT(warned({none, "cluster.workerCount=16", adagrad}), HasSubstr("none and adagrad with 16"));
   EXPECT_THAT(warned({none, "cluster.workerCount=15", adagrad}), IsEmpty());
+  EXPECT_THAT(warned({none, "cluster.workerCount=16", "training.optimizer={name: ftrl}"}), HasSubstr("none and ftrl"));
   EXPECT_THAT(warned({"cluster.workerCount=16"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=32", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), IsEmpty());
