@@ -157,10 +157,9 @@ int RunExperiments(const ExperimentsOptions& options, Streams streams) {
   }
   std::string sorted_by;
   if (!options.sort.empty()) {
-    const auto means = [&](const std::string& column) {
-      return column == options.sort || column.ends_with("." + options.sort);
-    };
-    const auto column = std::find_if(found.columns.begin(), found.columns.end(), means);
+    const auto ends_so = [&](const std::string& column) { return column.ends_with("." + options.sort); };
+    auto column = std::ranges::find(found.columns, options.sort);  // first: model.loss is not the loss
+    if (column == found.columns.end()) column = std::ranges::find_if(found.columns, ends_so);
     if (column == found.columns.end()) {
       return Complain(streams, "experiments",
                       absl::StrCat("no column is named ", options.sort, ", only ", absl::StrJoin(found.columns, ", "),

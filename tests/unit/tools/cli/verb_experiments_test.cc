@@ -123,6 +123,16 @@ TEST_F(ExperimentsTest, SortsByAnyColumnAndWhatIsNotKnownComesLast) {
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("no column is named acuracy"), HasSubstr("did you mean accuracy?")));
 }
 
+TEST_F(ExperimentsTest, AColumnOfJustThatNameIsTakenBeforeASettingThatEndsSo) {
+  Put("a", 0.5, "0.25", R"("evalLoss": 0.5, )");
+  Put("b", 0.5, "0.25", R"("evalLoss": 0.75, )");
+  JobSpec job = SmallJob();
+  job.model.loss = Loss::kMeanSquaredError;
+  PutFile(FolderOf("b") + "journal.a", MadeJournalOf(job, "SUCCEEDED"));
+  EXPECT_EQ(Sorted({"--sort", "loss"}), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(Sorted({"--sort", "model.loss"}), (std::vector<std::string>{"b", "a"}));
+}
+
 TEST_F(ExperimentsTest, ATableThatWouldBeTooWideLeavesOutSettingsOfTheFewest) {
   Put("a", 0.5, "0.25");
   JobSpec job = SmallJob();
