@@ -204,6 +204,7 @@ std::function<int()> SetUpDoctor(CLI::App& app, Streams streams) {
   AddJobOptions(app, &options->job);
   app.get_option("job")->required(false);
   AddPythonOptions(app, &options->code);
+  app.get_option(kModuleOption)->needs(app.get_option("job"));
   app.add_option("--role", options->role,
                  "What this host is for: chief, ps, worker; client, who asks for a status and commands; viewer, who "
                  "asks alone; else for a whole cluster")

@@ -302,6 +302,7 @@ TEST_F(DoctorJobTest, AnAddressWithoutAPortIsAMistakeOfTheCommandLine) {
   const ToolOutcome outcome = RunDownpour({"doctor", "--cluster=none", "--chief", "127.0.0.1"});
   EXPECT_EQ(outcome.code, kExitBadCommandLine);
   EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1"));
+  EXPECT_EQ(RunDownpour({"doctor", "--module-name=trainer.task"}).code, kExitBadCommandLine) << "it needs a job";
 }
 
 StatusReport InState(const std::string& state) {
