@@ -235,13 +235,22 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
   return status.ok();
 }
 
-// Another release may cut the same variables elsewhere. Its checkpoint
-// would be passed over, and what was learnt with it.
+// Another release may cut the same variables elsewhere, or keep fewer slots beside the values. Its checkpoint would be
+// passed over, and what was learnt with it.
 bool Startup::AcceptSlices(const Manifest& newest) {
   const absl::StatusOr<SliceGrid> grid = GridOf(options_.job.model);
-  if (grid.ok() && grid->size() == newest.records.size()) return true;
-  Refuse(kExitFailed, absl::StrCat("checkpoint ", ToString(newest.round), " holds ", newest.records.size(),
-                                   " slices, and this job has ", grid.ok() ? grid->size() : 0,
+  const auto slots = static_cast<uint64_t>(SlotCount(options_.job.training));
+  const auto lacks_slots = [&](const Slice& slice) {
+    return newest.records[ToNumber(slice.id)].bytes < (1 + slots) * static_cast<uint64_t>(slice.bytes());
+  };
+  std::string what;
+  if (!grid.ok() || grid->size() != newest.records.size()) {
+    what = absl::StrCat(newest.records.size(), " slices, and this job has ", grid.ok() ? grid->size() : 0);
+  } else if (std::any_of(grid->slices.begin(), grid->slices.end(), lacks_slots)) {
+    what = absl::StrCat("less than ", Counted(slots, "slot"), " of the optimizer for each value, as this job has them");
+  }
+  if (what.empty()) return true;
+  Refuse(kExitFailed, absl::StrCat("checkpoint ", ToString(newest.round), " holds ", what,
                                    ": another release wrote it. Go on with that release, or write its ",
                                    "values with that release's downpour export and begin in another job folder with ",
                                    "model.initializeFrom"));

@@ -38,14 +38,17 @@ class StartupTest : public PartsFixture {
     const JobSpec job = SmallJob(overrides);
     PutCheckpointOf(round, job, GridOf(job.model)->size(), train_examples);
   }
-  void PutCheckpointOf(Round round, const JobSpec& job, size_t slices, uint64_t train_examples = 12) {
+  void PutCheckpointOf(Round round, const JobSpec& job, size_t slices, uint64_t train_examples = 12,
+                       uint64_t record_bytes = 1024) {
     Manifest manifest;
     manifest.round = round;
     manifest.job = CanonicalJob(job);
     manifest.train_examples = train_examples;
-    manifest.files = {{"ps-0.shard", slices}};
-    for (uint32_t i = 0; i < slices; ++i) manifest.records.push_back({SliceId{i}, 0, i, 1, 0});
-    disk.Put(ShardPath(round, "ps-0.shard"), std::string(slices, '.'));
+    manifest.files = {{"ps-0.shard", slices * record_bytes}};
+    for (uint32_t i = 0; i < slices; ++i) {
+      manifest.records.push_back({SliceId{i}, 0, i * record_bytes, record_bytes, 0});
+    }
+    disk.Put(ShardPath(round, "ps-0.shard"), std::string(slices * record_bytes, '.'));
     disk.Put(ManifestPath(round), EncodeManifest(manifest));
   }
   std::unique_ptr<CheckpointStore> store;

@@ -360,6 +360,8 @@ TEST_F(StartupTest, ACheckpointWithOtherSlicesIsRefused) {
   const Startup::Outcome outcome = Run(/*resume=*/true);
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.why, HasSubstr("checkpoint 1-2 holds 23 slices, and this job has 2: another release wrote it"));
+  PutCheckpointOf({1, 2}, SmallJob(), 2, 12, /*record_bytes=*/40);
+  EXPECT_THAT(Run(/*resume=*/true).why, HasSubstr("checkpoint 1-2 holds less than 1 slot of the optimizer for each"));
 }
 
 // Of 1.5 blocks, so that what workers ask for is there as they count it.
