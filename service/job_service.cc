@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -226,14 +228,21 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
     message = message.empty() ? trouble : absl::StrCat(trouble, "; ", message);
   }
   messages_ = std::move(messages);
+  // Nothing of one that was cancelled meanwhile, also where another one has its name by now.
+  const auto still_queued = [&](const std::string& name) {
+    const auto judged = std::ranges::find(*jobs, name, &Job::name);
+    const absl::StatusOr<Job> job = store_->Find(name);
+    const bool is_same = job.ok() && job->state == JobState::kQueued && job->created_ms == judged->created_ms;
+    return is_same ? std::optional(*job) : std::nullopt;
+  };
   for (const auto& [name, why] : turns.refused) {
-    absl::StatusOr<Job> job = store_->Find(name);
-    if (!job.ok() || job->state != JobState::kQueued) continue;  // cancelled meanwhile
+    std::optional<Job> job = still_queued(name);
+    if (!job) continue;
     if (const absl::Status status = RefuseToStart(why, &*job); !status.ok()) return status;
   }
   for (const std::string& name : turns.admitted) {
-    absl::StatusOr<Job> job = store_->Find(name);
-    if (!job.ok() || job->state != JobState::kQueued) continue;
+    std::optional<Job> job = still_queued(name);
+    if (!job) continue;
     Admit(UnixMs(), &*job);
     if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
   }

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "runtime/driver/posix_process.h"
 #include "tests/unit/job/job_text.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "tools/cluster/job_folder.h"
@@ -188,6 +189,24 @@ TEST(JobServiceQueueTest, ClientsAreAnsweredWhileAJobsNeedIsReckoned) {
   for (const char* name : {"large", "small"}) {
     EXPECT_EQ(service->Find(name)->state, JobState::kCancelled) << name;
   }
+}
+
+TEST(JobServiceQueueTest, AJobIsNotJudgedAsTheOneThatHadItsNameBefore) {
+  const ScratchFolder folder;
+  std::unique_ptr<JobService> service;
+  const std::string body = json{{"jobId", "one"}, {"jobFile", kJob}}.dump();
+  const auto replace_it = [&](const JobFileResult&) -> uint64_t {
+    const int64_t created_ms = service->Find("one")->created_ms;
+    EXPECT_TRUE(service->Cancel("one").ok());
+    EXPECT_TRUE(service->Delete("one").ok());
+    while (UnixMs() == created_ms) std::this_thread::yield();
+    EXPECT_TRUE(service->Submit(body).ok());
+    return 1;  // more than there is
+  };
+  service = JobService::Open({.root = folder.path(), .backend = {.memory_of = replace_it}}).value();
+  ASSERT_TRUE(service->Submit(body).ok());
+  EXPECT_TRUE(service->Work().ok());
+  EXPECT_EQ(service->Find("one")->state, JobState::kQueued);
 }
 
 }  // namespace
