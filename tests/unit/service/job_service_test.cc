@@ -188,6 +188,7 @@ TEST(JobServiceQueueTest, ClientsAreAnsweredWhileAJobsNeedIsReckoned) {
   EXPECT_TRUE(service->Work().ok());
   for (const char* name : {"large", "small"}) {
     EXPECT_EQ(service->Find(name)->state, JobState::kCancelled) << name;
+    EXPECT_FALSE(std::filesystem::exists(service->FolderOf(name).job_dir())) << "nothing more is said of it";
   }
 }
 
