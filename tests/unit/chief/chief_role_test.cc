@@ -70,7 +70,7 @@ TEST_F(ChiefRoleTest, APsThatBeginsToRunWaitsForNothing) {
   cluster->JoinPs(1);
   cluster->ReportData(cluster->worker[0]);
   cluster->Wait(2s);
-  const auto told = [&] { return cluster->Status()["waits"].dump(); };
+  const auto told = [&] { return cluster->Status()["tasks"].dump(); };
   EXPECT_THAT(told(), HasSubstr("its slices"));
   cluster->ps[1].answers_assign = true;
   while (cluster->role->state() != JobState::kRunning) cluster->Wait(10ms);

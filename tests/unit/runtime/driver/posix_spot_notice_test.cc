@@ -168,20 +168,23 @@ TEST(SpotNoticePaceTest, WhatIsNoCloudsServerIsAskedInVainForAsLongAsPatienceLas
 
 // Whoever waited for the answer would ask whether it is the other cloud's then.
 TEST_F(SpotNoticeTest, TheEndWaitsForNoAnswer) {
-  std::promise<void> all_asked, over;
-  std::atomic<int> asked = 0;
-  server_.answers.Get("/computeMetadata/v1/instance/preempted", [&](const httplib::Request&, httplib::Response&) {
-    ++asked;
-    all_asked.set_value();
-    over.get_future().wait();
+  struct Asked {
+    std::promise<void> first, over;
+    std::atomic<int> times = 0;
+  };
+  const auto asked = std::make_shared<Asked>();  // the answer that nobody waits for may outlast this test
+  server_.answers.Get("/computeMetadata/v1/instance/preempted", [asked](const httplib::Request&, httplib::Response&) {
+    ++asked->times;
+    asked->first.set_value();
+    asked->over.get_future().wait();
   });
-  server_.answers.Put("/latest/api/token", [&](const httplib::Request&, httplib::Response&) { ++asked; });
+  server_.answers.Put("/latest/api/token", [asked](const httplib::Request&, httplib::Response&) { ++asked->times; });
   server_.Serve();
   auto watch = Watch();
-  ASSERT_EQ(all_asked.get_future().wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(asked->first.get_future().wait_for(kPatience), std::future_status::ready);
   watch.reset();
-  over.set_value();
-  EXPECT_EQ(asked.load(), 1);
+  asked->over.set_value();
+  EXPECT_EQ(asked->times.load(), 1);
 }
 
 TEST_F(SpotNoticeTest, WhereNobodyAnswersItEndsWithoutAWord) {
