@@ -94,7 +94,7 @@ export function showList(main) {
   refresh = repeat(async () => {
     const asked = JSON.stringify(wanted);
     const answer = await api.overview(wanted);
-    if (asked !== JSON.stringify(wanted)) return setTimeout(refresh), true; // chosen anew meanwhile
+    if (asked !== JSON.stringify(wanted)) return setTimeout(refresh), true; // chosen again meanwhile
     wanted.from = answer.from;
     updateChips(answer.states);
     jobs.update(answer.jobs, (job) => `${job.jobId} ${job.createTime}`);

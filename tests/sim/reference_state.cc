@@ -254,7 +254,8 @@ void ReferenceState::Apply(const TraceRecord& record, const Version& computed_fr
   const Slice& slice = oracle_->grid().at(state.slice);
   const MatrixRun run = RunOf(oracle_->grid().variables[slice.variable], slice);
   const bool has_directions = HasDirections(run, gradient.floats().size());
-  const bool rates_fall = RatesFall(job.training.servers_optimizer().kind);
+  const std::string& name = oracle_->grid().variables[slice.variable].name;
+  const bool rates_fall = RatesFall(OfVariable(job.training.servers_optimizer(), name).kind);
   Update(gradient, rule.Of(staleness, state.usual_staleness, has_directions, rates_fall), Done(state), state);
 }
 

@@ -104,7 +104,10 @@ absl::StatusOr<json> BodyOf(const JobSubmission& submission, const PythonCode& c
   if (code.module.empty()) {
     const ChosenJob chosen = LoadChosenJob(submission.job, "jobs submit", streams);
     if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
-    TellWarnings("jobs submit", chosen.parsed, LookAtData(chosen.parsed), streams);
+    DataFacts facts = LookAtData(chosen.parsed);
+    // Where the job runs they may be other files. That alone is known there.
+    facts.warnings.insert(facts.warnings.end(), facts.errors.begin(), facts.errors.end());
+    TellWarnings("jobs submit", chosen.parsed, facts, streams);
     body["jobFile"] = CanonicalJob(chosen.parsed.job);
     return body;
   }

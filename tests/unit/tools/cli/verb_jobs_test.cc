@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/tools/cli/made_checkpoint.h"
+#include "tests/unit/tools/cli/mnist_job.h"
 #include "tests/unit/tools/cli/run_tool.h"
 #include "tests/unit/tools/scratch_folder.h"
 
@@ -69,6 +70,16 @@ TEST_F(VerbJobsTest, WhatCheckWarnsOfIsToldAsWell) {
   EXPECT_EQ(outcome.code, kExitFailed) << "nobody listens there";
   EXPECT_THAT(outcome.err, HasSubstr("downpour jobs submit: warning: --set: cluster.parameterServerCount: 900 "
                                      "parameter servers for a model of"));
+}
+
+TEST_F(VerbJobsTest, DataThatDoNotFitAreAWarningSinceTheServiceMayHaveOthers) {
+  PutFile(folder_.path() + "/images", "these are no images");
+  PutFile(folder_.path() + "/mnist.yaml", MnistJob());
+  const ToolOutcome outcome = RunDownpour(
+      {"jobs", "submit", "first", "--service", "http://127.0.0.1:1", "--file", folder_.path() + "/mnist.yaml"});
+  EXPECT_THAT(outcome.err, HasSubstr("downpour jobs submit: warning: "));
+  EXPECT_THAT(outcome.err, HasSubstr("images: wrong magic"));
+  EXPECT_THAT(outcome.err, HasSubstr("does not answer")) << "it was asked all the same";
 }
 
 TEST_F(VerbJobsTest, ArgumentsMayFollowLabels) {
