@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import numbers
 import random
 import re
@@ -87,8 +88,19 @@ def seed_all(seed: int) -> None:
     """Of Python, NumPy and torch, if that is at work."""
     random.seed(seed)
     numpy.random.seed([seed & 0xFFFFFFFF, seed >> 32])
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if _has_accelerator():
+        torch.manual_seed(seed)
+    else:  # torch would note where it was called, in case a GPU comes, which takes longer than all the rest
+        torch.default_generator.manual_seed(seed)
+
+
+@functools.lru_cache(maxsize=None)
+def _has_accelerator() -> bool:
+    torch = sys.modules["torch"]
+    return any(hasattr(torch, kind) and getattr(torch, kind).is_available() for kind in ("cuda", "xpu"))
 
 
 def map_arrays(function: Callable[[Any], Any], data: Any) -> Any:
