@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
