@@ -14,6 +14,7 @@
 #include "job/plan_check.h"
 #include "job/slice_grid.h"
 #include "runtime/exit_code.h"
+#include "schema/checkpoint_format.h"
 #include "schema/codec.h"
 #include "schema/sha256.h"
 #include "schema/text.h"
@@ -241,7 +242,7 @@ bool Startup::AcceptSlices(const Manifest& newest) {
   const absl::StatusOr<SliceGrid> grid = GridOf(options_.job.model);
   const auto slots = static_cast<uint64_t>(SlotCount(options_.job.training));
   const auto lacks_slots = [&](const Slice& slice) {
-    return newest.records[ToNumber(slice.id)].bytes < (1 + slots) * static_cast<uint64_t>(slice.bytes());
+    return newest.records[ToNumber(slice.id)].bytes < LeastRecordBytes(static_cast<uint64_t>(slice.bytes()), slots);
   };
   std::string what;
   if (!grid.ok() || grid->size() != newest.records.size()) {

@@ -51,6 +51,8 @@ uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far = 0);
 std::vector<Payload> EncodeRecord(const SliceState& state);
 // Errors: INVALID_ARGUMENT for a record that DecodeRecord would refuse for its size; whoever makes one asks first.
 absl::Status CheckRecordSize(absl::Span<const Payload> blocks);
+// No record with so many slots is smaller.
+uint64_t LeastRecordBytes(uint64_t value_bytes, uint64_t slots);
 // Of a whole record, from its blocks.
 uint64_t RecordBytes(absl::Span<const Payload> blocks);
 uint32_t RecordChecksum(absl::Span<const Payload> blocks);

@@ -230,6 +230,10 @@ absl::Status CheckRecordSize(absl::Span<const Payload> blocks) {
       absl::StrCat("a slice record whose counters take ", blocks[0].size(), " bytes, of at most ", kMaxFrameBytes));
 }
 
+uint64_t LeastRecordBytes(uint64_t value_bytes, uint64_t slots) {
+  return HeaderBytes(slots, 0, 0) + (1 + slots) * value_bytes;
+}
+
 uint64_t RecordBytes(absl::Span<const Payload> blocks) {
   uint64_t bytes = 0;
   for (const Payload& block : blocks) bytes += block.size();

@@ -28,12 +28,13 @@ class StagedValuesTest : public AssignmentFixture {
     manifest.train_examples = round == Round() ? 0 : 12;
     std::string file;
     for (const Slice& slice : grid.slices) {
+      const Payload zeros = Payload::Zeros(static_cast<size_t>(slice.bytes()));
       const SliceState state{.slice = slice.id,
                              .epoch = {},
                              .finished = SetOf(finished),
                              .counters = {},
-                             .values = Payload::Zeros(static_cast<size_t>(slice.bytes())),
-                             .slots = {}};
+                             .values = zeros,
+                             .slots = std::vector<Payload>(static_cast<size_t>(SlotCount(job.training)), zeros)};
       const std::vector<Payload> blocks = EncodeRecord(state);
       manifest.records.push_back({slice.id, 0, file.size(), RecordBytes(blocks), RecordChecksum(blocks)});
       for (const Payload& block : blocks) file += ToString(block);

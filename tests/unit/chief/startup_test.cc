@@ -360,7 +360,9 @@ TEST_F(StartupTest, ACheckpointWithOtherSlicesIsRefused) {
   const Startup::Outcome outcome = Run(/*resume=*/true);
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.why, HasSubstr("checkpoint 1-2 holds 23 slices, and this job has 2: another release wrote it"));
-  PutCheckpointOf({1, 2}, SmallJob(), 2, 12, /*record_bytes=*/40);
+  const auto bytes = static_cast<uint64_t>(GridOf(SmallJob().model)->slices[0].bytes());
+  constexpr uint64_t kAnInterval = 16;
+  PutCheckpointOf({1, 2}, SmallJob(), 2, 12, LeastRecordBytes(bytes, 0) + kAnInterval);
   EXPECT_THAT(Run(/*resume=*/true).why, HasSubstr("checkpoint 1-2 holds less than 1 slot of the optimizer for each"));
 }
 
