@@ -179,6 +179,24 @@ TEST(JobLogsTest, OfALongLogTheEndIsReadFromAWholeLineOn) {
   const LogEntry first = LogReader({{{}, folder.path()}}, {}).Entry();
   EXPECT_EQ(first.message, "chatter");
   EXPECT_EQ(first.id, "ps-replica-0-000000000034-0");
+
+  const std::string before = "I 2026-01-31 10:00:00.002 chatter\n", begin = "I 2026-01-31 10:00:00.003 ";
+  folder.Write("logs/ps-0.log", before + begin + std::string(kMostLogBytesRead - begin.size() - 1, 'x') + "\n");
+  const LogReader whole({{{}, folder.path()}}, {});
+  ASSERT_TRUE(whole.HasLine()) << "a line that just fits";
+  EXPECT_EQ(whole.Entry().id, "ps-replica-0-000000000034-0");
+}
+
+// The service's clock stood before that of whoever wrote the first line.
+TEST(JobLogsTest, NoLineIsOlderThanTheOneBeforeIt) {
+  const ScratchFolder folder;
+  folder.Write("service/log_times", "");
+  folder.Write("logs/service.log", "I 2026-01-31 10:00:00.009 nine\nwords\n");
+  NoteLogTime(folder.path(), 1000);
+  LogReader logs({{{}, folder.path()}}, {});
+  logs.Pop();
+  ASSERT_TRUE(logs.HasLine());
+  EXPECT_EQ(logs.Entry().time, "2026-01-31T10:00:00.009Z");
 }
 
 TEST(JobLogsTest, ATrialsEntriesSayWhoseTheyAre) {

@@ -68,6 +68,15 @@ TEST_F(JobRoutesTest, ALogComesInPagesFromEachOfItsEnds) {
   EXPECT_EQ(Pages(asked), (Words{{"c"}}));
 }
 
+TEST_F(JobRoutesTest, ATokenThatNamesNoEntryIsRefused) {
+  folder_.Write("jobs/one/logs/ps-0.log", "I 2026-01-31 10:00:00.001 a\nI 2026-01-31 10:00:00.002 b\n");
+  json asked = {{"filter", "resource.labels.job_id=\"one\""}, {"pageSize", 1}, {"orderBy", "timestamp desc"}};
+  const std::string type = "application/json";
+  const std::string token = json::parse(Post(kEntriesPath, asked.dump(), type)->body)["nextPageToken"];
+  asked["pageToken"] = token.substr(0, token.find('.') + 1) + "ps-replica-0-7";
+  EXPECT_EQ(Post(kEntriesPath, asked.dump(), type)->status, 400);
+}
+
 TEST_F(JobRoutesTest, APageEndsThoughTheFilterHeldForFewOfItsLines) {
   std::string words = "E 2026-01-31 10:00:00.001 early\n";
   for (int i = 0; i < 20'000; ++i) words += "I 2026-01-31 10:00:00.002 chatter\n";
