@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "job/nearest_name.h"
 #include "runtime/prometheus_text.h"
+#include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/job_filter.h"
 #include "service/job_logs.h"
@@ -85,6 +88,14 @@ absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobS
   if (!job.ok()) return job.status();
   if (!job->is_object() || (job->contains("etag") && !(*job)["etag"].is_string())) {
     return absl::InvalidArgumentError("a job must be an object, its etag text");
+  }
+  for (const auto& [key, value] : job->items()) {  // those of ml v1's Job, and ours
+    const std::vector<std::string> known = {
+        "jobId",      "labels",    "trainingInput", "trainingOutput", "predictionInput", "predictionOutput",
+        "createTime", "startTime", "endTime",       "state",          "errorMessage",    "stateMessage",
+        "etag",       "jobFile",   "jobPosition"};
+    if (absl::c_linear_search(known, key)) continue;  // a slip for labels would take all of them away
+    return absl::InvalidArgumentError(absl::StrCat(OneLine(key, 100), " is no field of a job", DidYouMean(key, known)));
   }
   const absl::StatusOr<Labels> labels = ReadLabels(job->value("labels", json::object()));
   if (!labels.ok()) return labels.status();

@@ -197,8 +197,8 @@ std::string RunFolder::LastWords(int exit_code) const {
     bool is_programs = !absl::StripAsciiWhitespace(line).empty();
     for (const char* prefix : {"downpour run: ", "cluster: "}) {
       if (!absl::ConsumePrefix(&line, prefix)) continue;
-      words = std::string(line);
       is_programs = false;
+      if (!absl::StartsWith(line, "warning: ")) words = std::string(line);  // no run ends by a warning
     }
     if (absl::ConsumePrefix(&line, "downpour: ")) told = std::string(line);
     if (is_programs) said = std::string(absl::StripAsciiWhitespace(line));

@@ -224,7 +224,12 @@ class JobServiceTest(ServiceTest):
                 status, answer = self.ask(method, path, more | {"labels": labels})
                 self.assertEqual((status, answer["error"]["status"]), (400, "INVALID_ARGUMENT"))
                 self.assertIn(why, answer["error"]["message"])
+        status, answer = self.ask("PATCH", f"{job}?updateMask=labels", {"label": {"team": "b"}})
+        self.assertEqual(status, 400)
+        self.assertEqual(answer["error"]["message"], "label is no field of a job; did you mean labels?")
         self.assertEqual(self.job_of("one")["labels"], {"team": "a"})
+        self.assertEqual(self.ask("PATCH", f"{job}?updateMask=labels", {"jobId": "one", "state": "FAILED"})[0], 200)
+        self.assertNotIn("labels", self.job_of("one"), "a job that was read, without its labels")
 
     def test_who_waits_is_told_each_change_once(self):
         self.start_service("--cores", "2")

@@ -104,10 +104,10 @@ absl::StatusOr<json> BodyOf(const JobSubmission& submission, const PythonCode& c
   if (code.module.empty()) {
     const ChosenJob chosen = LoadChosenJob(submission.job, "jobs submit", streams);
     if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
-    DataFacts facts = LookAtData(chosen.parsed);
-    // Where the job runs they may be other files. That alone is known there.
-    facts.warnings.insert(facts.warnings.end(), facts.errors.begin(), facts.errors.end());
+    const DataFacts facts = LookAtData(chosen.parsed);
     TellWarnings("jobs submit", chosen.parsed, facts, streams);
+    for (const JobError& error : facts.errors) streams.err << ToString(error) << "\n";
+    if (!facts.errors.empty()) return absl::InvalidArgumentError("the job's data have errors: mend them first");
     body["jobFile"] = CanonicalJob(chosen.parsed.job);
     return body;
   }

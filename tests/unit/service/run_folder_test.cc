@@ -68,6 +68,14 @@ TEST_F(RunFolderTest, WhatAProgramSaidLastBeforeItCameToNoModelIsTold) {
   EXPECT_EQ(other.Look().error, "t.task never called downpour.fit");
 }
 
+TEST_F(RunFolderTest, AWarningIsNoReasonForAnEnd) {
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c",
+                          "echo 'downpour run: warning: job.json:1: name: is long' >&2; "
+                          "echo 'job.json:1: data.train.labels: are 3' >&2; exit 78"})
+                  .ok());
+  EXPECT_EQ(WaitForEnd().error, "job.json:1: data.train.labels: are 3");
+}
+
 TEST_F(RunFolderTest, OfALongLogTheEndAloneIsRead) {
   ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "exit 3"}).ok());
   WaitForEnd();

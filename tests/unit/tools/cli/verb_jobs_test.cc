@@ -10,7 +10,9 @@
 namespace downpour {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class VerbJobsTest : public testing::Test {
  protected:
@@ -72,14 +74,14 @@ TEST_F(VerbJobsTest, WhatCheckWarnsOfIsToldAsWell) {
                                      "parameter servers for a model of"));
 }
 
-TEST_F(VerbJobsTest, DataThatDoNotFitAreAWarningSinceTheServiceMayHaveOthers) {
-  PutFile(folder_.path() + "/images", "these are no images");
-  PutFile(folder_.path() + "/mnist.yaml", MnistJob());
-  const ToolOutcome outcome = RunDownpour(
-      {"jobs", "submit", "first", "--service", "http://127.0.0.1:1", "--file", folder_.path() + "/mnist.yaml"});
-  EXPECT_THAT(outcome.err, HasSubstr("downpour jobs submit: warning: "));
-  EXPECT_THAT(outcome.err, HasSubstr("images: wrong magic"));
-  EXPECT_THAT(outcome.err, HasSubstr("does not answer")) << "it was asked all the same";
+TEST_F(VerbJobsTest, DataThatDoNotFitAreRefusedBeforeTheJobIsInTheQueue) {
+  const std::string root = folder_.path() + "/refused", job = folder_.Write("mnist.yaml", MnistJob());
+  WritePair(folder_.path() + "/images", folder_.path() + "/labels", 20, 28, 19);
+  const ToolOutcome outcome = RunDownpour({"jobs", "submit", "first", "--root", root, "--file", job});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("data.train.labels: "), HasSubstr("holds 20 images, but "),
+                                 HasSubstr("the job's data have errors: mend them first")));
+  EXPECT_THAT(RunDownpour({"jobs", "list", "--root", root}).out, Not(HasSubstr("first")));
 }
 
 TEST_F(VerbJobsTest, ArgumentsMayFollowLabels) {
