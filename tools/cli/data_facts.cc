@@ -110,17 +110,18 @@ class DataLook {
 
   // Too many units learn that the others never come.
   void CountClasses(const std::vector<uint8_t>& labels, const std::string& file, const std::string& key) {
-    const int64_t classes = *std::max_element(labels.begin(), labels.end()) + 1;
-    if (!units_ || classes == *units_ || (classes < *units_ && key != "data.train.labels")) return;
-    const std::string held =
-        classes == 1 ? "of one class alone, 0" : absl::StrCat("of ", classes, " classes (0 to ", classes - 1, ")");
+    const auto [least, most] = std::minmax_element(labels.begin(), labels.end());
+    const int64_t classes = *most + 1;
+    const bool is_one = *least == *most && key == "data.train.labels";
+    if (!units_ || (classes == *units_ && !is_one) || (classes < *units_ && key != "data.train.labels")) return;
+    const std::string held = is_one ? absl::StrCat("of one class alone, ", classes - 1)
+                                    : absl::StrCat("of ", classes, " classes (0 to ", classes - 1, ")");
     const std::string what = absl::StrCat(file, " holds labels ", held, ", but ", OutputPlace(),
                                           ", the model's output, has ", Counted(*units_, "unit"));
     if (classes > *units_) return Fail(key, what);
     facts_.warnings.push_back(PlacedAt(read_, key, what,
-                                       classes == 1
-                                           ? "name labels of all classes: of one alone there is nothing to learn"
-                                           : absl::StrCat("give it ", classes, ", unless more are to come")));
+                                       is_one ? "name labels of all classes: of one alone there is nothing to learn"
+                                              : absl::StrCat("give it ", classes, ", unless more are to come")));
   }
 
   // model.layers.2 (job.yaml:5)

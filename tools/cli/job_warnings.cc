@@ -30,14 +30,16 @@ std::optional<JobError> CrowdedEpochs(const JobFileResult& read, const Plan& pla
   const uint64_t leases = plan.leases_per_epoch();
   if (workers <= leases) return std::nullopt;
   const TrainingSpec& training = read.job.training;
-  const bool overlap = training.consistency == Consistency::kAsync;
+  const bool is_async = training.consistency == Consistency::kAsync;
   const uint64_t fitting = plan.total_batches() / static_cast<uint64_t>(training.epochs) / workers;
-  const bool may_be_cut = overlap && fitting >= static_cast<uint64_t>(training.step_batches());  // no step is divided
-  return PlacedAt(read, "cluster.workerCount",
-                  absl::StrCat(Counted(workers, "worker"), " share ", Counted(leases, "lease"), " an epoch: ",
-                               overlap ? "they compute several epochs at once" : "most of them wait in each"),
-                  absl::StrCat("take ", Counted(leases, "worker"), " at most",
-                               may_be_cut ? absl::StrCat(", or --set training.leaseBatches=", fitting) : ""));
+  const bool may_be_cut = is_async && fitting >= static_cast<uint64_t>(training.step_batches());  // no step is divided
+  return PlacedAt(
+      read, "cluster.workerCount",
+      absl::StrCat(Counted(workers, "worker"), " share ", Counted(leases, "lease"), " an epoch: ",
+                   is_async && training.epochs > 1 ? "they compute several epochs at once"
+                                                   : absl::StrCat("at most ", leases, " have work at once")),
+      absl::StrCat("take ", Counted(leases, "worker"), " at most",
+                   may_be_cut ? absl::StrCat(", or --set training.leaseBatches=", fitting) : ""));
 }
 
 std::optional<JobError> BatchOfAll(const JobFileResult& read, const Plan& plan) {

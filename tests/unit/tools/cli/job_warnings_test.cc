@@ -26,7 +26,11 @@ TEST(JobWarnings, MoreWorkersThanLeasesAndABatchOfAllAreTold) {
               HasSubstr("warning: --set: cluster.workerCount: 5 workers share 4 leases an epoch: they compute several "
                         "epochs at once; take 4 workers at most, or --set training.leaseBatches=3\n"));
   EXPECT_THAT(check("cluster.workerCount=17").err, HasSubstr("take 4 workers at most\n"));
-  EXPECT_THAT(check("cluster.workerCount=17", "training.consistency=sync").err, HasSubstr("most of them wait in each"));
+  EXPECT_THAT(check("cluster.workerCount=17", "training.consistency=sync").err,
+              HasSubstr("16 leases an epoch: at most 16 have work at once; "));
+  EXPECT_THAT(check("cluster.workerCount=5", "training={epochs: 1, leaseBatches: 4}").err,
+              HasSubstr("4 leases an epoch: at most 4 have work at once; take 4 workers at most, or --set "))
+      << "there is no other epoch";
   EXPECT_THAT(check("cluster.workerCount=5", "training={epochs: 1, leaseBatches: 4, pushEvery: 4}").err,
               HasSubstr("take 4 workers at most\n"))
       << "a lease has a whole step";

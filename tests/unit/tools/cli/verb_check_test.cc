@@ -275,6 +275,9 @@ TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
   WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/1);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
               AllOf(HasSubstr("holds labels of one class alone, 0"), HasSubstr("name labels of all classes")));
+  ASSERT_TRUE(WriteIdx(dir + "/labels", {20}, std::vector<uint8_t>(20, 9)).ok());
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err, HasSubstr("holds labels of one class alone, 9"))
+      << "its number is no number of classes";
 }
 
 TEST(Check, ServersThatWouldHoldNothingAreTold) {
