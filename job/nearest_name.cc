@@ -10,6 +10,7 @@ namespace downpour {
 namespace {
 
 constexpr size_t kMostCompared = 64;
+constexpr size_t kLeastMeant = 3;  // lr is no slip for l1
 
 std::string Plain(const std::string& name) {
   std::string plain;
@@ -40,7 +41,7 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 std::string NearestName(const std::string& name, const std::vector<std::string>& known) {
   if (name.size() > kMostCompared) return "";
   const std::string wanted = Plain(name);
-  size_t best = std::max<size_t>(1, wanted.size() / 3) + 1;
+  size_t best = (wanted.size() < kLeastMeant ? 0 : std::max<size_t>(1, wanted.size() / 3)) + 1;
   std::string nearest;
   for (const std::string& candidate : known) {
     if (candidate.size() > kMostCompared) continue;

@@ -3,10 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace downpour {
 
 std::string CheckRound(const std::string& name) {
-  return name == kBestCheckpoint ? "" : std::string(ParseRound(name).status().message());
+  const absl::Status round = ParseRound(name).status();
+  return round.ok() || name == kBestCheckpoint ? "" : absl::StrCat(std::string(round.message()), ", and best");
 }
 
 void AddCheckpointOption(CLI::App& app, CheckpointOption* option, const std::string& help) {

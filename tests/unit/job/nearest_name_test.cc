@@ -20,6 +20,7 @@ TEST(NearestName, IsSilentWhereNothingIsNear) {
   EXPECT_EQ(NearestName("replicas", kKnown), "");
   EXPECT_EQ(NearestName("", kKnown), "");
   EXPECT_EQ(NearestName("x", {}), "");
+  EXPECT_EQ(NearestName("lr", {"l1", "l2", "learningRate"}), "");
   EXPECT_EQ(NearestName(std::string(65, 'a'), {std::string(65, 'a')}), "");
 }
 

@@ -123,7 +123,9 @@ TEST_F(VerbCheckpointTest, TheBestIsMarkedAndFoundByThatWord) {
   Flip("1-1/ps-0.shard", 100);
   EXPECT_THAT(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "best", "--out", out}).err,
               HasSubstr("1-1/ps-0.shard"));
-  EXPECT_EQ(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "worst", "--out", out}).code, 2);
+  const ToolOutcome worst = RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "worst", "--out", out});
+  EXPECT_EQ(worst.code, kExitBadCommandLine);
+  EXPECT_THAT(worst.err, HasSubstr("'worst' names no checkpoint round; TERM-N does, and best"));
   std::filesystem::remove(Path("1-1/ps-0.shard"));
   EXPECT_THAT(Checkpoint({"list"}).out, AllOf(HasSubstr("damaged"), Not(HasSubstr("the best"))));
 }
