@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "tensor/apply_bounds.h"
@@ -344,8 +343,7 @@ AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, doub
   update.gain = static_cast<float>(1 - beta1);
   update.beta2 = static_cast<float>(beta2);
   update.one_minus_beta2 = static_cast<float>(1 - beta2);
-  // Not a number that is taken for 0: 0 would be divided by it.
-  update.epsilon = std::max(static_cast<float>(epsilon * second_correction), std::numeric_limits<float>::min());
+  update.epsilon = static_cast<float>(epsilon * second_correction);
   return update;
 }
 

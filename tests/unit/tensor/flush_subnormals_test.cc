@@ -39,17 +39,6 @@ TEST(FlushSubnormalsTest, AVelocityWithoutGradientsEndsAt0) {
   EXPECT_EQ(values, std::vector<float>(kSize, 1));
 }
 
-// The least epsilon that a job file may have, by the first step's correction.
-TEST(FlushSubnormalsTest, AdamDividesNothingByNothing) {
-  constexpr size_t kSize = 37;
-  std::vector<float> values(kSize, 1), mean(kSize, 0), square(kSize, 0);
-  const std::vector<float> gradient(kSize, 0);
-  ASSERT_TRUE(
-      ApplyUpdate(MakeAdamUpdate(0.001, 0.9, 0.999, 1e-37, 1), absl::MakeConstSpan(gradient),
-                  {{values.data(), values.data()}, {mean.data(), mean.data()}, {square.data(), square.data()}}));
-  EXPECT_EQ(values, std::vector<float>(kSize, 1));
-}
-
 TEST(FlushSubnormalsTest, AStepOfTinyNumbersHasNoDirection) {
   std::vector<float> step(64, 1e-20f);  // whose squares lie below
   Deflation deflation;
