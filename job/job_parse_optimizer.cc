@@ -17,7 +17,8 @@ constexpr size_t kMostNamed = 8;  // variables, in an error
 
 // Kernels compute with 32-bit floats. Within these bounds none of them is 0 or infinite unless it may be, nor is what
 // Adam makes of them (AdamUpdate): its step is at most 2^25 times the rate, its epsilon at least 2^-13 times the one
-// given.
+// given. A divisor is so large that a gradient whose square is taken for 0 (tensor/flush_subnormals.h) makes a small
+// step.
 bool IsIn(NumberRange range, double v) {
   switch (range) {
     case NumberRange::kAmount:
@@ -25,6 +26,8 @@ bool IsIn(NumberRange range, double v) {
       [[fallthrough]];
     case NumberRange::kRate:
       return v >= 1e-37 && v <= 1e30;
+    case NumberRange::kDivisor:
+      return v >= 1e-16 && v <= 1e30;
     case NumberRange::kDecay:
       return v >= 0 && static_cast<float>(v) < 1;
   }
@@ -37,6 +40,8 @@ const char* TextOf(NumberRange range) {
       return "0, or between 1e-37 and 1e30, since it is computed with as a 32-bit float";
     case NumberRange::kRate:
       return "between 1e-37 and 1e30, since it is computed with as a 32-bit float";
+    case NumberRange::kDivisor:
+      return "between 1e-16 and 1e30, since squares of gradients below 1e-19 count as 0 beside it";
     case NumberRange::kDecay:
       return "at least 0 and below 1, as a 32-bit float too: at most 0.99999997";
   }

@@ -12,7 +12,7 @@ std::vector<OptimizerNumber> CommonNumbers() {
 }
 
 std::vector<OptimizerNumber> NumbersOf(OptimizerKind kind) {
-  const OptimizerNumber epsilon = {"epsilon", &OptimizerSpec::epsilon, NumberRange::kRate};
+  const OptimizerNumber epsilon = {"epsilon", &OptimizerSpec::epsilon, NumberRange::kDivisor};
   switch (kind) {
     case OptimizerKind::kSgd:
       return {};
@@ -29,7 +29,7 @@ std::vector<OptimizerNumber> NumbersOf(OptimizerKind kind) {
               {"beta2", &OptimizerSpec::beta2, NumberRange::kDecay},
               epsilon};
     case OptimizerKind::kFtrl:
-      return {{"beta", &OptimizerSpec::beta, NumberRange::kRate},
+      return {{"beta", &OptimizerSpec::beta, NumberRange::kDivisor},
               {"l1", &OptimizerSpec::l1, NumberRange::kAmount},
               {"l2", &OptimizerSpec::l2, NumberRange::kAmount}};
   }

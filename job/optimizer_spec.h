@@ -59,9 +59,10 @@ struct OptimizerSpec {
 
 // What a number may be, as the 32-bit float that kernels compute with.
 enum class NumberRange {
-  kRate,    // above 0
-  kAmount,  // 0 or more
-  kDecay,   // 0 or more, below 1
+  kRate,     // above 0
+  kDivisor,  // above 0 by far: a root of squares that are taken for 0 is added to it
+  kAmount,   // 0 or more
+  kDecay,    // 0 or more, below 1
 };
 struct OptimizerNumber {
   const char* key;

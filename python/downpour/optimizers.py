@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MOST_OVERRIDES = 1000
 
 RATE = "between 1e-37 and 1e30"
+DIVISOR = "between 1e-16 and 1e30"
 AMOUNT = "0, or between 1e-37 and 1e30"
 DECAY = "at least 0 and below 1, also as a 32-bit float"
 
@@ -29,16 +30,16 @@ COMMON = {
     "clipNorm": (AMOUNT, 0.0),
 }
 _MOMENTUM = {"momentum": (DECAY, 0.9)}
-_ADAM = {"beta1": (DECAY, 0.9), "beta2": (DECAY, 0.999), "epsilon": (RATE, 1e-8)}
+_ADAM = {"beta1": (DECAY, 0.9), "beta2": (DECAY, 0.999), "epsilon": (DIVISOR, 1e-8)}
 KINDS: dict[str, dict[str, tuple[str, float]]] = {
     "sgd": {},
     "momentum": _MOMENTUM,
     "nesterov": _MOMENTUM,
-    "adagrad": {"initialAccumulator": (AMOUNT, 0.0), "epsilon": (RATE, 1e-10)},
-    "rmsprop": {"alpha": (DECAY, 0.99), "epsilon": (RATE, 1e-8)},
+    "adagrad": {"initialAccumulator": (AMOUNT, 0.0), "epsilon": (DIVISOR, 1e-10)},
+    "rmsprop": {"alpha": (DECAY, 0.99), "epsilon": (DIVISOR, 1e-8)},
     "adam": _ADAM,
     "adamw": {**_ADAM, "weightDecay": (AMOUNT, 0.01)},
-    "ftrl": {"beta": (RATE, 1.0), "l1": (AMOUNT, 0.0), "l2": (AMOUNT, 0.0)},
+    "ftrl": {"beta": (DIVISOR, 1.0), "l1": (AMOUNT, 0.0), "l2": (AMOUNT, 0.0)},
 }
 
 # Our key for that of a torch optimizer's group.
@@ -78,7 +79,8 @@ def completed(optimizer: Mapping[str, Any]) -> dict[str, Any]:
 def _is_in(what: str, value: float) -> bool:
     if what is DECAY:
         return value >= 0 and numpy.float32(value) < 1
-    return 1e-37 <= value <= 1e30 or (what is AMOUNT and value == 0)
+    least = 1e-16 if what is DIVISOR else 1e-37
+    return least <= value <= 1e30 or (what is AMOUNT and value == 0)
 
 
 def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> dict[str, Any]:

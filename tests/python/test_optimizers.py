@@ -157,6 +157,7 @@ class OptimizerTest(unittest.TestCase):
             (lambda p: of.Adagrad(p, lr_decay=0.1), "no Adagrad with lr_decay=0.1"),
             (lambda p: of.Adadelta(p), "optimizer is an Adadelta, which .*: take SGD, Adagrad"),
             (lambda p: type("Own", (SGD,), {})(p, 0.1), "optimizer is an Own"),
+            (lambda p: ADAM(p, 0.1, eps=1e-17), "epsilon is 1e-17, but must be between 1e-16"),
             (lambda p: SGD(p, 0.0), "learningRate is 0.0, but must be between 1e-37"),
             (lambda p: SGD(p, 0.1, momentum=1.0), "momentum is 1.0, but must be at least 0 and below 1"),
             (lambda p: SGD(p, 2, weight_decay=0.5), "weightDecay times learningRate is 1 or more"),

@@ -31,8 +31,14 @@ TEST(JobFile, NumbersAreCheckedAsTheFloatsThatKernelsUse) {
     EXPECT_THAT(OnlyError(With(momentum, "{name: adam, epsilon: " + bad + "}")),
                 HasSubstr("j.yaml:11:36: training.optimizer.epsilon: is " + bad + ", but must be between"));
   }
+  for (const std::string bad : {"0", "9e-17", "1e31"}) {
+    for (const std::string key : {"adam, epsilon", "rmsprop, epsilon", "adagrad, epsilon", "ftrl, beta"}) {
+      EXPECT_THAT(OnlyError(With(momentum, "{name: " + key + ": " + bad + "}")),
+                  HasSubstr(", but must be between 1e-16 and 1e30, since squares of gradients below 1e-19 count as 0"));
+    }
+  }
   for (const std::string good : {"1e-37", "1e30"}) {
-    EXPECT_THAT(ErrorsOf(With(momentum, "{name: adam, learningRate: " + good + ", epsilon: " + good + "}")), IsEmpty());
+    EXPECT_THAT(ErrorsOf(With(momentum, "{name: adam, learningRate: " + good + ", epsilon: 1e-16}")), IsEmpty());
   }
   for (const std::string key : {"momentum, momentum", "adam, beta1", "adam, beta2"}) {
     EXPECT_THAT(OnlyError(With(momentum, "{name: " + key + ": 0.99999999}")),

@@ -64,6 +64,18 @@ TEST_F(TunerTest, WhyNoTrialCanBeJudgedIsKnownToALaterService) {
               HasSubstr("hyperparameterMetricTag is rmse, but the Python code of trial 1"));
 }
 
+TEST_F(TunerTest, TheNextSearchOfThatNameIsJudgedByItsOwnCode) {
+  Tuner tuner(folder_.path(), store_.get(), &mutex_);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(tuner.Work("line").ok());
+  ASSERT_EQ(store_->Find("line")->state, JobState::kFailed);
+  EXPECT_TRUE(store_->Remove("line").ok());
+  std::filesystem::remove_all(folder_.path() + "/jobs/line");
+  InsertSearch("line", "RANDOM_SEARCH");
+  EXPECT_TRUE(tuner.Work("line").ok());
+  EXPECT_EQ(store_->Find("line")->state, JobState::kPreparing);
+  EXPECT_EQ(store_->Trials("line")->size(), 1u);
+}
+
 TEST_F(TunerTest, NoTrialIsCancelledBeforeItIsKnownWhy) {
   const std::string own = folder_.path() + "/jobs/line/service";
   std::filesystem::rename(own, own + ".away");
