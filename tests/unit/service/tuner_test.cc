@@ -72,7 +72,7 @@ TEST_F(TunerTest, TheNextSearchOfThatNameIsJudgedByItsOwnCode) {
   std::filesystem::remove_all(folder_.path() + "/jobs/line");
   InsertSearch("line", "RANDOM_SEARCH");
   EXPECT_TRUE(tuner.Work("line").ok());
-  EXPECT_EQ(store_->Find("line")->state, JobState::kPreparing);
+  EXPECT_EQ(store_->Find("line")->state, JobState::kRunning);
   EXPECT_EQ(store_->Trials("line")->size(), 1u);
 }
 
