@@ -49,21 +49,30 @@ class JobOptionsTest : public testing::Test {
     return outcome.out;
   }
 
+  // Of Python code with one variable and 9 examples.
+  JobOptions OptionsOfCode() const {
+    JobOptions options;
+    options.job_file = job_;
+    options.of_code.entries = {absl::StrCat("python={module: m, bytes: 3, sha256: ", std::string(64, 'a'), "}"),
+                               "model.variables=[{name: v, shape: [2]}]", "model.initializeFrom=/f",
+                               "data={format: python, trainExamples: 9}"};
+    return options;
+  }
+  static std::string ErrorsOf(const JobOptions& options) {
+    std::ostringstream out, err;
+    LoadChosenJob(options, "check", {out, err});
+    return err.str();
+  }
+
   const std::string job_, config_;
 };
 
 TEST_F(JobOptionsTest, AMetricThatTheCodeDoesNotComputeIsRefused) {
   const auto errors = [&](const std::string& metrics, const std::vector<std::string>& known) {
     PutFile(job_, "name: own\ntraining:\n  metrics: " + metrics + "\n");
-    JobOptions options;
-    options.job_file = job_;
-    options.of_code.entries = {absl::StrCat("python={module: m, bytes: 3, sha256: ", std::string(64, 'a'), "}"),
-                               "model.variables=[{name: v, shape: [2]}]", "model.initializeFrom=/f",
-                               "data={format: python, trainExamples: 9}"};
+    JobOptions options = OptionsOfCode();
     options.of_code.metrics = known;
-    std::ostringstream out, err;
-    LoadChosenJob(options, "check", {out, err});
-    return err.str();
+    return ErrorsOf(options);
   };
   EXPECT_EQ(errors("[top2]", {"top2", "f1"}), "");
   EXPECT_THAT(errors("[top2, auc]", {"top2", "f1"}),
@@ -75,16 +84,10 @@ TEST_F(JobOptionsTest, AMetricThatTheCodeDoesNotComputeIsRefused) {
 TEST_F(JobOptionsTest, ABatchOfOneIsRefusedWhereTheCodeNeedsTwo) {
   PutFile(job_, "name: own\n");
   const auto errors = [&](int batch_size, bool takes_one_example) {
-    JobOptions options;
-    options.job_file = job_;
+    JobOptions options = OptionsOfCode();
     options.settings = {absl::StrCat("training.batchSize=", batch_size)};
-    options.of_code.entries = {absl::StrCat("python={module: m, bytes: 3, sha256: ", std::string(64, 'a'), "}"),
-                               "model.variables=[{name: v, shape: [2]}]", "model.initializeFrom=/f",
-                               "data={format: python, trainExamples: 9}"};
     options.of_code.takes_one_example = takes_one_example;
-    std::ostringstream out, err;
-    LoadChosenJob(options, "check", {out, err});
-    return err.str();
+    return ErrorsOf(options);
   };
   EXPECT_THAT(errors(4, false), HasSubstr("--set: training.batchSize: with 4 of 9 examples there are batches of one "
                                           "example, and the model's batch norm needs 2 or more to train; take an"));
