@@ -15,7 +15,7 @@ MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, do
   const double forgotten = std::min(plain, 1 / std::min(damping.memory, kLeastSpan)) / damping.memory;
   const double memory = is_plain ? spec.momentum : std::max(0.0, 1 - forgotten);
   const double gain = is_plain ? 1 : damping.share * forgotten / plain;
-  const double fresh = is_plain ? 0 : damping.fresh;
+  const double fresh = is_plain ? 0 : damping.fresh / plain;
   const bool looks_ahead = spec.kind == OptimizerKind::kNesterov;
   return {.learning_rate = static_cast<float>(is_plain ? rate * damping.share : rate),
           .momentum = static_cast<float>(memory),
@@ -42,7 +42,7 @@ AdamUpdate AdamFor(const OptimizerSpec& spec, const Damping& damping, double rat
     const double forgotten = ForgottenByAdam(spec, damping.memory);
     update.beta1 = static_cast<float>(1 - forgotten);
     update.gain = static_cast<float>(forgotten * damping.share);
-    update.fresh = static_cast<float>((1 - spec.beta1) * damping.fresh);
+    update.fresh = static_cast<float>(damping.fresh);
   }
   const bool is_decoupled = spec.kind == OptimizerKind::kAdamW;
   (is_decoupled ? update.shrink : update.decay) =

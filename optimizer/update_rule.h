@@ -19,11 +19,12 @@ namespace downpour {
 
 // Factors of one update; as they stand here, of the plain optimizer.
 struct Damping {
-  double share = 1;   // of the whole effect that a gradient has, while it is remembered
-  double memory = 1;  // the momentum's, in multiples of what the job says, but at least one update
-  double fresh = 0;   // of this gradient, applied at once beside the momentum
-  double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
-  double beside = 1;  // of all but its part along some such directions; only without momentum
+  double share = 1;        // of the whole effect that a gradient has, while it is remembered
+  double memory = 1;       // the momentum's, in multiples of what the job says, but at least one update
+  double fresh = 0;        // of this gradient's whole effect, applied at once beside the momentum
+  double steep_least = 1;  // of the step's part along the direction in which it is largest: between these, the less the
+  double steep_most = 1;   // more it outweighs the rest (tensor/deflation.h)
+  double beside = 1;       // of all but its part along some such directions; only without momentum
   bool operator==(const Damping&) const = default;
 };
 

@@ -40,15 +40,15 @@ void CopyNumbers(GradientSpan from, float* to) {
 
 // Gives the rule what its step is to have less along its largest direction.
 template <class Rule>
-void LessenSteepest(float steep, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
-                    Rule* rule, Deflation* deflation, absl::Span<float> step) {
+void LessenSteepest(const KeptShare& keep, const MatrixRun& run, GradientSpan gradient,
+                    absl::Span<const UpdatedArray> arrays, Rule* rule, Deflation* deflation, absl::Span<float> step) {
   const auto compute = [&](size_t begin, absl::Span<float> part) {
     std::array<UpdatedArray, 1 + Rule::kSlots> from;
     std::transform(arrays.begin(), arrays.end(), from.begin(),
                    [begin](const UpdatedArray& array) { return array.From(begin); });
     FindStep(*rule, gradient.subspan(begin, part.size()), from, part.data());
   };
-  rule->correction = deflation->Find(run, steep, compute, step);
+  rule->correction = deflation->Find(run, keep, compute, step);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ bool HasDirections(const MatrixRun& run, size_t elements) {
 GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
                        absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers) {
   const bool raises = std::holds_alternative<SgdUpdate>(*update) && damping.beside != 1;
-  if (damping.steep == 1 && !raises) return gradient;
+  if (damping.steep_least == 1 && !raises) return gradient;
   if (!HasDirections(run, gradient.size())) return gradient;
   // It only grows: what a vector gains by a resize is cleared, which would be a pass over memory.
   if (buffers->step.size() < gradient.size()) buffers->step.resize(gradient.size());
@@ -75,8 +75,9 @@ GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpa
     RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), step);
     return absl::Span<const float>(step);
   }
+  const KeptShare keep = {static_cast<float>(damping.steep_least), static_cast<float>(damping.steep_most)};
   const auto lessen = [&](auto& rule) {
-    LessenSteepest(static_cast<float>(damping.steep), run, gradient, arrays, &rule, &buffers->deflation, step);
+    LessenSteepest(keep, run, gradient, arrays, &rule, &buffers->deflation, step);
   };
   std::visit(lessen, *update);
   return gradient;
@@ -86,6 +87,7 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
     : specs_(SpecsOf(grid.variables, job.training.servers_optimizer())),
       job_steps_(plan.total_steps()),
       staleness_rule_(job.training, job.cluster.worker_count) {
+  for (const VariableSpec& variable : grid.variables) is_trained_.push_back(variable.trainable);
   for (const Slice& slice : grid.slices) {
     variable_of_.push_back(slice.variable);
     run_of_.push_back(RunOf(grid.variables[slice.variable], slice));
@@ -94,9 +96,11 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
 
 bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
   const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-  const bool has_directions = HasDirections(run_of_[ToNumber(id)], gradient.size());
-  const bool rates_fall = RatesFall(SpecOf(id).kind);
-  const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, has_directions, rates_fall);
+  const MatrixRun& run = run_of_[ToNumber(id)];
+  const Stepped stepped = {.is_trained = is_trained_[variable_of_[ToNumber(id)]],
+                           .has_directions = HasDirections(run, gradient.size()),
+                           .rates_fall = RatesFall(SpecOf(id).kind)};
+  const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, stepped);
   if (!Step(id, gradient, damping, slice)) return false;
   slice.usual_staleness = usual;
   return true;

@@ -8,8 +8,8 @@
 namespace downpour {
 namespace {
 
-constexpr double kTried = 16;  // the largest s at which factors were tried
-constexpr double kPaced = 8;   // beyond it steps of slowMomentum shrink: deep narrow networks swing with 16 in full
+constexpr double kPaced = 10;       // beyond it steps shrink: deep narrow networks swing with 16 in full
+constexpr double kPacedAlone = 16;  // with local steps
 constexpr uint64_t kPushesOfMean = 64;
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
@@ -31,27 +31,28 @@ uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t>
   return staleness ? UsualStaleness(usual, *staleness, expected_ + before.version + 1) : usual;
 }
 
-Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, bool has_directions, bool rates_fall) const {
+Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, const Stepped& stepped) const {
   const double stale =
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
-  const double known = std::min(s, method_ == StalenessMethod::kSlowMomentum ? kPaced : kTried);
-  const double root = std::sqrt(std::sqrt(known));
   if (method_ == StalenessMethod::kRate && has_local_steps_) {
     // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
-    return {.share = 1 / (s * s), .memory = 1 / s, .beside = std::sqrt(known) * root};
+    const double root = std::sqrt(std::min(s, kPacedAlone));
+    return {.share = 1 / (s * s), .memory = 1 / s, .beside = root * std::sqrt(root)};
   }
-  if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
-  const double pace = known / s;
+  if (method_ == StalenessMethod::kRate || !stepped.is_trained) return {.share = 1 / s};
+  const double known = std::min(s, kPaced), pace = known / s;
+  const double least = 1 / (s * s), most = stepped.rates_fall ? least : 1;
   if (method_ == StalenessMethod::kSteepRate) {
-    if (has_directions) return {.share = pace / root, .steep = 1 / (s * s)};
-    return rates_fall ? Damping() : Damping{.share = 1 / s};
+    if (stepped.has_directions) return {.share = pace, .steep_least = least, .steep_most = most};
+    return stepped.rates_fall ? Damping() : Damping{.share = 1 / std::sqrt(s)};
   }
   // What has no direction of its own to lessen counts less as a whole: of a matrix of few rows or columns a gradient is
   // hardly more than the part that overshoots first.
-  const double share = has_directions ? pace : pace / s;
-  return {.share = share, .memory = s, .fresh = share * (1 - 1 / s) / root, .steep = 1 / (s * s)};
+  const double share = stepped.has_directions ? pace : pace / std::sqrt(s);
+  const double fresh = share * (1 - 1 / s) * std::sqrt(known) / 10;
+  return {.share = share, .memory = s, .fresh = fresh, .steep_least = least, .steep_most = most};
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes) {

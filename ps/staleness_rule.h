@@ -2,25 +2,28 @@
 //
 //   const StalenessRule rule(training, workers);
 //   const uint64_t usual = rule.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-//   const Damping damping = rule.Of(staleness, usual, has_directions, rates_fall);  // Damping() where nothing is stale
+//   const Damping damping = rule.Of(staleness, usual, stepped);  // Damping() where nothing is stale
 //
 // A gradient that was computed s - 1 updates ago pulls the values back to where they were. Where s workers push at
 // once, each of s such gradients corrects the same error: together they overshoot, and the more momentum there is, the
 // sooner that grows without bound. So a push counts less the staler it is; and since the momentum's memory then spans
 // the same number of each worker's own pushes, it filters what the delay makes swing. What swings first is where the
-// loss is steepest, and how steep it is there no staleness tells. So of each step, the part along the direction in
-// which it is largest counts less still.
+// loss is steepest, and how steep it is there no staleness tells. But it shows in the step: what overshoots outweighs
+// all else. So of each step, the part along the direction in which it is largest counts less, the more so the more of
+// the step it is.
 //
 // With s = 1 + max(staleness, usual staleness), rate r and momentum m:
 //
 //   rate:          r is divided by s
 //   slowMomentum:  v = (1 - f) * v + b/s * f / (1 - m) * g, where f = min(1 - m, 1 / min(s, 10)) / s
-//                  d = v + b/s * (1 - 1/s) * b^(-1/4) * g, where b is the smaller of s and 8
-//                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction. Of what has too
-//                  few rows or columns for a p, d counts 1/s
-//   steepRate:     w -= r * b/s * b^(-1/4) * (d - (1 - 1/s^2) * p), where d is the plain step, p as above, and b the
-//                  smaller of s and 16. Of what has too few rows or columns for a p, r is divided by s; with adagrad
-//                  and ftrl, whose rates fall by themselves, it stays r. Of ftrl d is the gradient
+//                  d = v + b/s * (1 - 1/s) * sqrt(b)/10 / (1 - m) * g, where b is the smaller of s and 10
+//                  w -= r * (d - (1 - k) * p), where p is d's part along its largest direction, and k is the square of
+//                  |d - p| / |p|, but 1/s^2 at least and 1 at most. Of what has too few rows or columns for a p, d
+//                  counts 1/sqrt(s)
+//   steepRate:     w -= r * b/s * (d - (1 - k) * p), where d is the plain step, and p, k and b as above. Of what has
+//                  too few rows or columns for a p, r is divided by sqrt(s). With adagrad and ftrl, whose rates fall by
+//                  themselves, it stays r, and k is 1/s^2: there each step that is too long counts against all later
+//                  ones. Of ftrl d is the gradient
 //   auto:          slowMomentum for sgd, momentum, nesterov, adam and adamw; steepRate for adagrad, rmsprop and ftrl;
 //                  none with sync
 //
@@ -28,9 +31,9 @@
 // of 0.9 does from s = 10 on: a memory of s updates is as long as the delay, and is no damper of what swings with it.
 //
 // Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times what it forgets, as in the
-// plain rule. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it says
-// how large gradients are, whoever brings them. So m must not outlive v: it forgets 2 (1 - sqrt(b2)) with each update
-// at least, or 1 - b1 where that is less. The bias correction stays that of b1.
+// plain rule, so that nothing is divided by 1 - m. Its d is divided by the root of v, and p is the largest part of that
+// quotient. v stays as it is: it says how large gradients are, whoever brings them. So m must not outlive v: it forgets
+// 2 (1 - sqrt(b2)) with each update at least, or 1 - b1 where that is less. The bias correction stays that of b1.
 //
 // With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
 // worker went. Where the loss is steep each worker goes all of the way, and so the mean of s differences is the way.
@@ -40,9 +43,9 @@
 // max(0, 1 - (1 - m) * s) of the one before. So it spans as many pushes as without staleness, of which stale ones are a
 // kind of momentum themselves.
 //
-// Nesterov's looks ahead: in d, (1 - f) * v + b/s * f / (1 - m) * g stands for v. A rule without momentum, such as that
-// of variables which are not trained, has 1/s of the rate with slowMomentum too.
-// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. From b on the same happens in
+// Nesterov's looks ahead: in d, (1 - f) * v + b/s * f / (1 - m) * g stands for v. Of variables which are not trained
+// what comes is the change itself, and counts 1/s.
+// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 32. From b on the same happens in
 // slower time: in s updates the values move as far as in b at s = b. A loop with a delay is stable only while gain
 // times delay is small, and so b / s keeps that product from growing.
 //
@@ -71,6 +74,13 @@ struct Pushes {
   uint64_t usual = 0;    // their usual staleness
 };
 
+// What a push steps on.
+struct Stepped {
+  bool is_trained = true;
+  bool has_directions = true;  // HasDirections of the slice
+  bool rates_fall = false;     // with each gradient that it has seen, whoever brought it, which is so with Adagrad
+};
+
 class StalenessRule {
  public:
   // `workers`: of the whole job.
@@ -81,9 +91,8 @@ class StalenessRule {
   // much as the pushes that it expects: else it would rule a job of few pushes to its end.
   uint64_t UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const;
 
-  // `staleness` in updates; `usual` as UsualStaleness keeps it; `has_directions`: HasDirections of the slice;
-  // `rates_fall`: with each gradient that it has seen, whoever brought it, which is so with Adagrad.
-  Damping Of(uint64_t staleness, uint64_t usual, bool has_directions, bool rates_fall) const;
+  // `staleness` in updates; `usual` as UsualStaleness keeps it.
+  Damping Of(uint64_t staleness, uint64_t usual, const Stepped& stepped) const;
 
  private:
   StalenessMethod method_;  // never kAuto

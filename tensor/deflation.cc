@@ -156,9 +156,10 @@ void Multiply(const Rows& rows, const float* step, const float* with, size_t str
   }
 }
 
-// Computes the step, and finds its largest row while it is at hand.
-void FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Span<float> step,
-                    std::vector<float>* largest) {
+// Computes the step, and finds its largest row while it is at hand. Returns the sum of the step's squares.
+double FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Span<float> step,
+                      std::vector<float>* largest) {
+  double whole = 0;
   float most = 0;
   Rows found{};
   ForEachRows(run, step.size(), kAbreast, [&](const Rows& rows) {
@@ -167,6 +168,7 @@ void FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Span
     float squares[kAbreast];
     Multiply(rows, part.data(), part.data(), rows.size, squares);
     for (size_t i = 0; i < rows.count; ++i) {
+      whole += squares[i];
       if (squares[i] <= most || squares[i] != squares[i]) continue;
       most = squares[i];
       found = {rows.index + i, rows.begin + i * rows.size, rows.column, rows.size, 1};
@@ -174,6 +176,7 @@ void FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Span
   });
   largest->assign(run.columns, 0);
   std::copy_n(step.begin() + found.begin, found.size, largest->begin() + found.column);
+  return whole;
 }
 
 // To divide by, and to multiply floats by.
@@ -183,11 +186,11 @@ bool IsUsable(float square) {
 
 }  // namespace
 
-RankOne Deflation::Find(const MatrixRun& run, float keep, Compute compute, absl::Span<float> step) {
+RankOne Deflation::Find(const MatrixRun& run, const KeptShare& keep, Compute compute, absl::Span<float> step) {
   const FlushSubnormals flush;
-  FindLargestRow(run, compute, step, &right_);
+  const double whole = FindLargestRow(run, compute, step, &right_);
   left_.resize(run.RowsOf(step.size()));
-  float square = 1;
+  float square = 1, right_square = 1;
   for (int round = 0; round < kRounds; ++round) {
     sums_.assign(run.columns, 0);
     ForEachRows(run, step.size(), kAbreast, [&](const Rows& rows) {
@@ -203,9 +206,12 @@ RankOne Deflation::Find(const MatrixRun& run, float keep, Compute compute, absl:
     });
     right_.swap(sums_);
     square = DotOf(left_.data(), left_.data(), left_.size());
-    if (!IsUsable(square) || !IsUsable(DotOf(right_.data(), right_.data(), right_.size()))) return {};
+    right_square = DotOf(right_.data(), right_.data(), right_.size());
+    if (!IsUsable(square) || !IsUsable(right_square)) return {};
   }
-  const float less = (keep - 1) / square;
+  const double part = static_cast<double>(right_square) / square;
+  const float kept = std::clamp(static_cast<float>(whole / part - 1), keep.least, keep.most);
+  const float less = (kept - 1) / square;
   for (float& row : left_) row *= less;
   const double most = static_cast<double>(LargestMagnitude({left_.data(), left_.size()})) *
                       LargestMagnitude({right_.data(), right_.size()});
@@ -215,7 +221,7 @@ RankOne Deflation::Find(const MatrixRun& run, float keep, Compute compute, absl:
 void Deflate(const MatrixRun& run, float keep, absl::Span<float> step) {
   Deflation deflation;
   const RankOne added = deflation.Find(
-      run, keep, [](size_t, absl::Span<float>) {}, step);
+      run, {.least = keep, .most = keep}, [](size_t, absl::Span<float>) {}, step);
   if (added.left == nullptr) return;
   ForEachRows(run, step.size(), 1, [&](const Rows& row) {
     HWY_DYNAMIC_DISPATCH(AddMultiple)

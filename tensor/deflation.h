@@ -2,17 +2,19 @@
 //
 //   Deflation deflation;
 //   const auto compute = [&](size_t begin, absl::Span<float> part) { ... };  // what the rule is to subtract
-//   update.correction = deflation.Find({.columns = 256, .lead = 16}, /*keep=*/1.0f / 16, compute, room_for_step);
+//   update.correction = deflation.Find({.columns = 256, .lead = 16}, {.least = 1.0f / 16}, compute, room_for_step);
 //   RaiseBeside({.columns = 256}, /*directions=*/4, /*factor=*/8, absl::MakeSpan(difference));
 //
 // Where the inputs of a layer have a mean that is not 0, the loss is far steeper along that mean than along anything
 // else, and the gradients of a layer's kernel are large along it: input times error. Of a sum of gradients it is the
 // part of rank one that is closest. No layout is asked for: with inputs in rows or in columns it is the same part.
 //
-// Result: A - (1 - keep) u (u^T A) / |u|^2, where u = A c, and c comes by power iteration from the row of A that is
-//   largest (Golub and Van Loan, "Matrix Computations", section 8.2). As it is where that is 0, or no finite number.
-//   Find returns what is to be added to A for that. Of several directions each is the largest of what those before it
-//   leave, by the same iteration. RaiseBeside adds factor - 1 times what all of them leave.
+// Result: A - (1 - keep) P, where P = u (u^T A) / |u|^2 and u = A c, and c comes by power iteration from the row of A
+//   that is largest (Golub and Van Loan, "Matrix Computations", section 8.2). `keep` is |A - P|^2 / |P|^2 within
+//   bounds: P counts in full where it is no more than half of A's squares, and less the more it outweighs the rest. As
+//   it is where that is 0, or no finite number. Find returns what is to be added to A for that. Of several directions
+//   each is the largest of what those before it leave, by the same iteration. RaiseBeside adds factor - 1 times what
+//   all of them leave.
 // Shapes: A is a run of a matrix's row-major elements, so that its first and its last row may be parts of rows.
 // Order: the same bits on every CPU: sums have 16 parts, by the place modulo 16, that are added pairwise at last;
 //   products are rounded before they are added.
@@ -32,6 +34,12 @@
 
 namespace downpour {
 
+// Of P: as much as |A - P|^2 / |P|^2 says, but within these.
+struct KeptShare {
+  float least = 1;
+  float most = 1;
+};
+
 // Keeps its memory from one step to the next.
 class Deflation {
  public:
@@ -39,7 +47,7 @@ class Deflation {
   using Compute = absl::FunctionRef<void(size_t begin, absl::Span<float> part)>;
 
   // What Deflate adds to the step, which `compute` fills. Valid until the next call.
-  RankOne Find(const MatrixRun& run, float keep, Compute compute, absl::Span<float> step);
+  RankOne Find(const MatrixRun& run, const KeptShare& keep, Compute compute, absl::Span<float> step);
 
  private:
   std::vector<float> left_, right_, sums_;

@@ -252,11 +252,11 @@ void ReferenceState::Apply(const TraceRecord& record, const Version& computed_fr
       rule.UsualAfter({state.version, state.usual_staleness}, known ? std::optional(staleness) : std::nullopt);
   const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
   const Slice& slice = oracle_->grid().at(state.slice);
-  const MatrixRun run = RunOf(oracle_->grid().variables[slice.variable], slice);
-  const bool has_directions = HasDirections(run, gradient.floats().size());
-  const std::string& name = oracle_->grid().variables[slice.variable].name;
-  const bool rates_fall = RatesFall(OfVariable(job.training.servers_optimizer(), name).kind);
-  Update(gradient, rule.Of(staleness, state.usual_staleness, has_directions, rates_fall), Done(state), state);
+  const VariableSpec& variable = oracle_->grid().variables[slice.variable];
+  const Stepped stepped = {.is_trained = variable.trainable,
+                           .has_directions = HasDirections(RunOf(variable, slice), gradient.floats().size()),
+                           .rates_fall = RatesFall(OfVariable(job.training.servers_optimizer(), variable.name).kind)};
+  Update(gradient, rule.Of(staleness, state.usual_staleness, stepped), Done(state), state);
 }
 
 // Pushes that the slice has consumed.

@@ -15,9 +15,9 @@ namespace downpour {
 namespace {
 
 // By hand, after ps/staleness_rule.h: what slowMomentum lets a gradient count at staleness s - 1, of a slice that is
-// too small for a direction; and what of that it applies at once.
-double Share(double s) { return std::min(s, 8.0) / (s * s); }
-double Fresh(double s) { return Share(s) * (1 - 1 / s) / std::pow(std::min(s, 8.0), 0.25); }
+// too small for a direction; and what of its whole effect it applies at once.
+double Share(double s) { return std::min(s, 10.0) / s / std::sqrt(s); }
+double Fresh(double s) { return Share(s) * (1 - 1 / s) * std::sqrt(std::min(s, 10.0)) / 10; }
 
 TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   TrainingSpec spec = Spec(OptimizerKind::kMomentum);
@@ -28,7 +28,7 @@ TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   const double forgotten = 0.1 / 16;  // as of a momentum of 0.9
   const double v = (1 - forgotten) * 8 + Share(16) * forgotten / 0.25;
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + Fresh(16)), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + Fresh(16) / 0.25), 1e-6);
 
   spec.optimizer.momentum = 0.96;  // which remembers longer by itself
   slice = SliceWith(OptimizerKind::kMomentum, {0});
@@ -42,7 +42,7 @@ TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
     ServedSlice fresh = SliceWith(kind, {0}), stale = SliceWith(kind, {0});
     ASSERT_TRUE(MakeOptimizer(steep).Apply(kKernelSlice, Floats({1}).floats(), 0, fresh));
     ASSERT_TRUE(MakeOptimizer(steep).Apply(kKernelSlice, Floats({1}).floats(), 15, stale));
-    EXPECT_NEAR(stale.values.floats()[0] / fresh.values.floats()[0], 1.0 / 16, 1e-6);
+    EXPECT_NEAR(stale.values.floats()[0] / fresh.values.floats()[0], 1.0 / 4, 1e-6);
   }
 }
 
@@ -78,10 +78,9 @@ void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
   const double s = 1 + static_cast<double>(staleness);
   const double m = (1 - forgotten) * 8 + forgotten * Share(s), v = beta2 * 4 + (1 - beta2);
-  const double fresh = (1 - beta1) * Fresh(s);
   EXPECT_NEAR(slice.slots[0].floats()[0], m, 1e-5) << beta1 << " " << beta2 << " " << staleness;
   EXPECT_NEAR(slice.slots[1].floats()[0], v, 1e-6) << "what squares are like is no matter of staleness";
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + fresh) / std::sqrt(v), 1e-5) << beta1 << " " << beta2;
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + Fresh(s)) / std::sqrt(v), 1e-5) << beta1 << " " << beta2;
 }
 
 TEST(OptimizerStalenessTest, AStalePushStaysLongerInTheMeanOfAdam) {
@@ -93,7 +92,8 @@ TEST(OptimizerStalenessTest, AStalePushStaysLongerInTheMeanOfAdam) {
 
   ServedSlice first = SliceWith(OptimizerKind::kAdam, {0});
   ASSERT_TRUE(MakeOptimizer(Spec(OptimizerKind::kAdam)).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
-  EXPECT_NEAR(first.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16)), 1e-5) << "the bias is the plain mean's";
+  EXPECT_NEAR(first.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16) / 0.1), 1e-5)
+      << "the bias is the plain mean's";
 }
 
 TEST(OptimizerStalenessTest, WhereGradientsBecomeSmallTheStepsOfAdamDoToo) {
@@ -174,11 +174,11 @@ TEST(OptimizerStalenessTest, AStaleStepCountsLessWhereItIsSteepest) {
   gradient[13] -= 0.5f;  // beside the shared direction
   ServedSlice slice = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, slice));
-  const double share = 0.5 * 16 * (Share(16) / 16 + Fresh(16));  // of a gradient, in the first step
+  const double share = 0.5 * 4 * (Share(16) / 16 + Fresh(16) / 0.1);  // of a gradient, in the first step
   const absl::Span<const float> values = slice.values.floats();
   EXPECT_LT(std::abs(std::accumulate(values.begin(), values.end(), 0.0) / 128), 0.02 * share * 3) << "1/256, or so";
   EXPECT_NEAR(values[5] - values[13], -share, 0.2 * share);
-  EXPECT_NEAR(slice.slots[0].floats()[0], 3 * Share(16), 1e-6) << "the momentum keeps all of it";
+  EXPECT_NEAR(slice.slots[0].floats()[0], 3 * 4 * Share(16) / 16, 1e-6) << "the momentum keeps all of it";
 
   ServedSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, fresh));
@@ -205,20 +205,44 @@ void ExpectLessAlongTheLargestDirection(OptimizerKind kind, double fresh, double
 }
 
 TEST(OptimizerStalenessTest, AStaleStepOfEachKindCountsLessAlongItsLargestDirection) {
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdam, 1, 16 * (Share(16) / 16 + Fresh(16)));
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 16 * (Share(16) / 160 + Fresh(16)));
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 0.5, StalenessMethod::kSteepRate);
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kRmsProp, 10, 0.5);  // of a mean that holds a hundredth of g^2
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdagrad, 1, 0.5);
-  // -z / (beta + r) of a gradient that is 3/256, where the plain rule has 3: of both z is half of it times the rate.
-  ExpectLessAlongTheLargestDirection(OptimizerKind::kFtrl, 0.75, 0.5 * 3 / (1 + 3.0 / 256) / 0.75);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdam, 1, 4 * (Share(16) / 16 + Fresh(16) / 0.1));
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 4 * (Share(16) / 160 + Fresh(16)));
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 10.0 / 16, StalenessMethod::kSteepRate);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kRmsProp, 10, 10.0 / 16);  // of a mean with a hundredth of g^2
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdagrad, 1, 10.0 / 16);
+  // -z / (beta + r) of a gradient that is 3/256, where the plain rule has 3: z is r times it, of which 10/16 are taken.
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kFtrl, 0.75, 10.0 / 16 * 3 / (1 + 3.0 / 256) / 0.75);
+}
+
+// Eight equal directions. None is more than all others are, and so the one that is found counts in full. Adagrad's
+// counts less even so.
+TEST(OptimizerStalenessTest, AStaleStepCountsInFullWhereNoDirectionOutweighsTheRest) {
+  JobSpec job;
+  job.model.inputs = {{"x", {8}}};
+  job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
+  job.training.batch_size = 1;
+  std::vector<float> gradient(8 * 8);
+  for (size_t i = 0; i < 8; ++i) gradient[i * 9] = 3;
+  for (const auto& [kind, least] : {std::pair{OptimizerKind::kRmsProp, 1.0}, {OptimizerKind::kAdagrad, 1.0 / 256}}) {
+    job.training = Spec(kind);
+    ServedSlice plain = SliceWith(kind, std::vector<float>(8 * 8)), stale = plain;
+    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100))
+                    .Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, plain));
+    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100))
+                    .Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, stale));
+    double least_seen = 1;
+    for (size_t i = 0; i < 64; i += 9) {
+      least_seen = std::min<double>(least_seen, stale.values.floats()[i] / plain.values.floats()[i]);
+    }
+    EXPECT_NEAR(least_seen, 10.0 / 16 * least, 1e-4);
+  }
 }
 
 TEST(OptimizerStalenessTest, AStaleStepOfFewRowsCountsLessAsAWhole) {
   ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0, 0, 0, 0});
   ASSERT_TRUE(
       MakeOptimizer(Spec(OptimizerKind::kMomentum)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, slice));
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16)), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16) / 0.1), 1e-6);
   for (const OptimizerKind falls : {OptimizerKind::kAdagrad, OptimizerKind::kFtrl}) {
     ServedSlice fresh = SliceWith(falls, {0, 0, 0, 0}), stale = fresh;
     ASSERT_TRUE(MakeOptimizer(Spec(falls)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 0, fresh));

@@ -145,8 +145,9 @@ TEST(OptimizerTest, NesterovLooksAheadAlongItsVelocity) {
   slice.slots[0] = Floats({8});
   slice.values = Floats({0});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
-  const double share = 8.0 / 256, forgotten = 0.1 / 16;  // staleness_rule.h, of a slice without directions
-  const double memory = 1 - forgotten, gain = share * forgotten / 0.5, fresh = share * 15 / 16 / std::pow(8, 0.25);
+  const double share = 10.0 / 64, forgotten = 0.1 / 16;  // staleness_rule.h, of a slice without directions
+  const double memory = 1 - forgotten, gain = share * forgotten / 0.5;
+  const double fresh = share * 15 / 16 * std::sqrt(10.0) / 10 / 0.5;
   const double v = memory * 8 + gain;
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
   EXPECT_NEAR(slice.values.floats()[0], -0.5 * (memory * v + gain + fresh), 1e-6);

@@ -24,7 +24,7 @@ constexpr StalenessMethod kAllMethods[] = {StalenessMethod::kAuto, StalenessMeth
 
 // Of a slice that is a matrix of some rows and columns.
 Damping DampingOf(const StalenessRule& rule, uint64_t staleness, uint64_t usual = 0) {
-  return rule.Of(staleness, usual, /*has_directions=*/true, /*rates_fall=*/false);
+  return rule.Of(staleness, usual, {});
 }
 
 TEST(StalenessRuleTest, WhereNothingIsStaleEachMethodIsThePlainOptimizer) {
@@ -35,21 +35,37 @@ TEST(StalenessRuleTest, NoneIsThePlainOptimizerWhateverIsStale) {
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kNone), 1000, 1000 * kStalenessOne), Damping());
 }
 
-TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
-  const double root = std::sqrt(std::sqrt(8.0));
+TEST(StalenessRuleTest, TheFactorsAreThoseOfTheHeader) {
+  const StalenessRule steep = RuleOf(StalenessMethod::kSteepRate), slow = RuleOf(StalenessMethod::kSlowMomentum);
+  const double root = std::sqrt(10.0);
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kRate), 15, 0), (Damping{.share = 1.0 / 16}));
-  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 15, 0), (Damping{.share = 1.0 / 2, .steep = 1.0 / 256}));
-  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 63, 0), (Damping{.share = 0.125, .steep = 1.0 / 4096}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false, /*rates_fall=*/false),
-            (Damping{.share = 1.0 / 64}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false, /*rates_fall=*/true), Damping())
-      << "its rates fall by themselves";
-  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 255, 0),
-            (Damping{.share = 1.0 / 32, .memory = 256, .fresh = (1 - 1.0 / 256) / 32 / root, .steep = 1.0 / 65536}));
-  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 15, 0),
-            (Damping{.share = 0.5, .memory = 16, .fresh = 0.5 * (1 - 1.0 / 16) / root, .steep = 1.0 / 256}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(15, 0, /*has_directions=*/false, /*rates_fall=*/false),
-            (Damping{.share = 1.0 / 32, .memory = 16, .fresh = (1 - 1.0 / 16) / 32 / root, .steep = 1.0 / 256}));
+  EXPECT_EQ(DampingOf(steep, 3, 0), (Damping{.share = 1, .steep_least = 1.0 / 16}));
+  EXPECT_EQ(DampingOf(steep, 15, 0), (Damping{.share = 10.0 / 16, .steep_least = 1.0 / 256}));
+  EXPECT_EQ(DampingOf(slow, 3, 0), (Damping{.share = 1, .memory = 4, .fresh = 0.75 * 2 / 10, .steep_least = 1.0 / 16}));
+  EXPECT_EQ(DampingOf(slow, 255, 0), (Damping{.share = 10.0 / 256,
+                                              .memory = 256,
+                                              .fresh = 10.0 / 256 * (1 - 1.0 / 256) * root / 10,
+                                              .steep_least = 1.0 / 65536}));
+}
+
+TEST(StalenessRuleTest, OfFewRowsAndColumnsAllCountsLess) {
+  const Stepped few = {.has_directions = false}, falls = {.has_directions = false, .rates_fall = true};
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(15, 0, few), (Damping{.share = 0.25}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(15, 0, falls), Damping()) << "its rates fall by themselves";
+  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(3, 0, few),
+            (Damping{.share = 0.5, .memory = 4, .fresh = 0.5 * 0.75 * 2 / 10, .steep_least = 1.0 / 16}));
+}
+
+TEST(StalenessRuleTest, WhereRatesFallTheLargestDirectionNeverCountsMore) {
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(15, 0, {.rates_fall = true}),
+            (Damping{.share = 10.0 / 16, .steep_least = 1.0 / 256, .steep_most = 1.0 / 256}));
+}
+
+TEST(StalenessRuleTest, OfWhatIsNotTrainedEachChangeCountsOneOfS) {
+  for (const StalenessMethod method : {StalenessMethod::kSteepRate, StalenessMethod::kSlowMomentum}) {
+    const Stepped statistic = {.is_trained = false, .has_directions = false};
+    EXPECT_EQ(RuleOf(method).Of(15, 0, statistic), (Damping{.share = 1.0 / 16}));
+  }
 }
 
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {

@@ -88,7 +88,7 @@ TEST_P(DeflationTest, WhatIsFoundIsWhatDeflateAdds) {
     const auto compute = [&](size_t begin, absl::Span<float> part) {
       std::copy_n(given.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
     };
-    const RankOne added = deflation.Find(run, 0.25f, compute, absl::MakeSpan(step));
+    const RankOne added = deflation.Find(run, {.least = 0.25f, .most = 0.25f}, compute, absl::MakeSpan(step));
     EXPECT_EQ(step, given);
     for (size_t i = 0; i < step.size(); ++i) {
       const size_t place = run.lead + i;
@@ -97,6 +97,30 @@ TEST_P(DeflationTest, WhatIsFoundIsWhatDeflateAdds) {
       ASSERT_LE(std::fabs(static_cast<double>(left) * right), added.most);
     }
   }
+}
+
+// What Find adds to a diagonal matrix along the largest of its directions, as a share of that.
+double Added(const std::vector<float>& diagonal, const KeptShare& keep) {
+  const size_t n = diagonal.size();
+  std::vector<float> step(n * n);
+  const auto compute = [&](size_t begin, absl::Span<float> part) {
+    for (size_t i = 0; i < part.size(); ++i) {
+      const size_t row = (begin + i) / n, column = (begin + i) % n;
+      part[i] = row == column ? diagonal[row] : 0;
+    }
+  };
+  Deflation deflation;
+  const RankOne added = deflation.Find({.columns = n}, keep, compute, absl::MakeSpan(step));
+  return static_cast<double>(added.left[0]) * added.right[0] / diagonal[0];
+}
+
+TEST_P(DeflationTest, TheLargestDirectionCountsAsItsRatioToTheRestSays) {
+  constexpr KeptShare kKeep = {.least = 1.0f / 64};
+  EXPECT_NEAR(Added({8, 2, 2, 2, 2}, kKeep), 16.0 / 64 - 1, 1e-6) << "a quarter of its squares are beside it";
+  EXPECT_NEAR(Added({8, 0, 1, 0, 0}, kKeep), 1.0 / 64 - 1, 1e-6) << "a sixty-fourth";
+  EXPECT_NEAR(Added({8, 0, 0, 0, 0}, kKeep), 1.0 / 64 - 1, 1e-6) << "but the least of it counts anyway";
+  EXPECT_NEAR(Added({8, 4, 4, 4, 4}, kKeep), 0, 1e-6) << "half of the squares";
+  EXPECT_NEAR(Added({8, 7, 7, 7, 7}, kKeep), 0, 1e-6) << "and no more than in full";
 }
 
 TEST_P(DeflationTest, BesideSeveralDirectionsTheBitsAreThoseOfTheLoopToo) {

@@ -43,7 +43,7 @@ TEST(FlushSubnormalsTest, AStepOfTinyNumbersHasNoDirection) {
   std::vector<float> step(64, 1e-20f);  // whose squares lie below
   Deflation deflation;
   const RankOne found = deflation.Find(
-      {.columns = 8}, 0, [](size_t, absl::Span<float>) {}, absl::MakeSpan(step));
+      {.columns = 8}, {.least = 0, .most = 0}, [](size_t, absl::Span<float>) {}, absl::MakeSpan(step));
   EXPECT_EQ(found.left, nullptr);
 }
 
