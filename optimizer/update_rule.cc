@@ -42,7 +42,7 @@ AdamUpdate AdamFor(const OptimizerSpec& spec, const Damping& damping, double rat
     const double forgotten = ForgottenByAdam(spec, damping.memory);
     update.beta1 = static_cast<float>(1 - forgotten);
     update.gain = static_cast<float>(forgotten * damping.share);
-    update.fresh = static_cast<float>(damping.fresh);
+    update.fresh = static_cast<float>(damping.fresh * AdamCorrection(spec.beta1, version));  // it is no mean
   }
   const bool is_decoupled = spec.kind == OptimizerKind::kAdamW;
   (is_decoupled ? update.shrink : update.decay) =
@@ -72,8 +72,8 @@ std::vector<OptimizerSpec> SpecsOf(const std::vector<VariableSpec>& variables, c
 
 Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share) {
   const double scheduled = spec.learning_rate * share;
-  // Where nothing is remembered a gradient counts 1/s: memory goes with s or with 1/s (staleness_rule.h).
-  const double rate = scheduled * (damping.memory == 1 ? damping.share : std::min(damping.memory, 1 / damping.memory));
+  // Of a rule without momentum memory is 1, but with local steps, where a difference counts 1/s (staleness_rule.h).
+  const double rate = scheduled * (damping.memory == 1 ? damping.share : damping.memory);
   const auto decay = static_cast<float>(spec.weight_decay);
   switch (spec.kind) {
     case OptimizerKind::kSgd:

@@ -87,20 +87,19 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
     : specs_(SpecsOf(grid.variables, job.training.servers_optimizer())),
       job_steps_(plan.total_steps()),
       staleness_rule_(job.training, job.cluster.worker_count) {
-  for (const VariableSpec& variable : grid.variables) is_trained_.push_back(variable.trainable);
   for (const Slice& slice : grid.slices) {
+    const VariableSpec& variable = grid.variables[slice.variable];
     variable_of_.push_back(slice.variable);
-    run_of_.push_back(RunOf(grid.variables[slice.variable], slice));
+    run_of_.push_back(RunOf(variable, slice));
+    traits_.push_back({.is_trained = variable.trainable,
+                       .has_directions = HasDirections(run_of_.back(), static_cast<size_t>(slice.elements)),
+                       .rates_fall = RatesFall(specs_[slice.variable].kind)});
   }
 }
 
 bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
   const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-  const MatrixRun& run = run_of_[ToNumber(id)];
-  const Stepped stepped = {.is_trained = is_trained_[variable_of_[ToNumber(id)]],
-                           .has_directions = HasDirections(run, gradient.size()),
-                           .rates_fall = RatesFall(SpecOf(id).kind)};
-  const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, stepped);
+  const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, traits_[ToNumber(id)]);
   if (!Step(id, gradient, damping, slice)) return false;
   slice.usual_staleness = usual;
   return true;

@@ -61,9 +61,9 @@ class Optimizer {
   bool Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const;
 
   std::vector<OptimizerSpec> specs_;   // by variable
-  std::vector<bool> is_trained_;       // likewise
   std::vector<uint32_t> variable_of_;  // by slice
-  std::vector<MatrixRun> run_of_;      // by slice
+  std::vector<MatrixRun> run_of_;      // likewise
+  std::vector<SliceTraits> traits_;    // likewise
   uint64_t job_steps_;
   StalenessRule staleness_rule_;
   mutable StepBuffers buffers_;  // so that memory is not taken for each push

@@ -8,8 +8,9 @@
 namespace downpour {
 namespace {
 
-constexpr double kPaced = 10;       // beyond it steps shrink: deep narrow networks swing with 16 in full
-constexpr double kPacedAlone = 16;  // with local steps
+constexpr double kPaced = 10;             // beyond it steps shrink: deep narrow networks swing with 16 in full
+constexpr double kPacedDifferences = 16;  // likewise, with local steps
+constexpr double kAtOnce = 0.1;           // times the root of b: of a gradient's whole effect
 constexpr uint64_t kPushesOfMean = 64;
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
@@ -31,27 +32,27 @@ uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t>
   return staleness ? UsualStaleness(usual, *staleness, expected_ + before.version + 1) : usual;
 }
 
-Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, const Stepped& stepped) const {
+Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, const SliceTraits& slice) const {
   const double stale =
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
   if (method_ == StalenessMethod::kRate && has_local_steps_) {
     // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
-    const double root = std::sqrt(std::min(s, kPacedAlone));
+    const double root = std::sqrt(std::min(s, kPacedDifferences));
     return {.share = 1 / (s * s), .memory = 1 / s, .beside = root * std::sqrt(root)};
   }
-  if (method_ == StalenessMethod::kRate || !stepped.is_trained) return {.share = 1 / s};
-  const double known = std::min(s, kPaced), pace = known / s;
-  const double least = 1 / (s * s), most = stepped.rates_fall ? least : 1;
-  if (method_ == StalenessMethod::kSteepRate) {
-    if (stepped.has_directions) return {.share = pace, .steep_least = least, .steep_most = most};
-    return stepped.rates_fall ? Damping() : Damping{.share = 1 / std::sqrt(s)};
-  }
+  if (method_ == StalenessMethod::kRate || !slice.is_trained) return {.share = 1 / s};
+  const double b = std::min(s, kPaced);
   // What has no direction of its own to lessen counts less as a whole: of a matrix of few rows or columns a gradient is
   // hardly more than the part that overshoots first.
-  const double share = stepped.has_directions ? pace : pace / std::sqrt(s);
-  const double fresh = share * (1 - 1 / s) * std::sqrt(known) / 10;
+  const double pace = b / s, share = slice.has_directions ? pace : pace / std::sqrt(s);
+  const double least = 1 / (s * s), most = slice.rates_fall ? least : 1;
+  if (method_ == StalenessMethod::kSteepRate) {
+    if (slice.rates_fall && !slice.has_directions) return {};
+    return {.share = share, .steep_least = least, .steep_most = most};
+  }
+  const double fresh = share * (1 - 1 / s) * kAtOnce * std::sqrt(b);
   return {.share = share, .memory = s, .fresh = fresh, .steep_least = least, .steep_most = most};
 }
 

@@ -2,15 +2,15 @@
 //
 //   const StalenessRule rule(training, workers);
 //   const uint64_t usual = rule.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-//   const Damping damping = rule.Of(staleness, usual, stepped);  // Damping() where nothing is stale
+//   const Damping damping = rule.Of(staleness, usual, traits);  // Damping() where nothing is stale
 //
 // A gradient that was computed s - 1 updates ago pulls the values back to where they were. Where s workers push at
 // once, each of s such gradients corrects the same error: together they overshoot, and the more momentum there is, the
 // sooner that grows without bound. So a push counts less the staler it is; and since the momentum's memory then spans
 // the same number of each worker's own pushes, it filters what the delay makes swing. What swings first is where the
 // loss is steepest, and how steep it is there no staleness tells. But it shows in the step: what overshoots outweighs
-// all else. So of each step, the part along the direction in which it is largest counts less, the more so the more of
-// the step it is.
+// all else. So of each step, the part along the direction in which it is largest counts the less the more it outweighs
+// the rest.
 //
 // With s = 1 + max(staleness, usual staleness), rate r and momentum m:
 //
@@ -18,11 +18,11 @@
 //   slowMomentum:  v = (1 - f) * v + b/s * f / (1 - m) * g, where f = min(1 - m, 1 / min(s, 10)) / s
 //                  d = v + b/s * (1 - 1/s) * sqrt(b)/10 / (1 - m) * g, where b is the smaller of s and 10
 //                  w -= r * (d - (1 - k) * p), where p is d's part along its largest direction, and k is the square of
-//                  |d - p| / |p|, but 1/s^2 at least and 1 at most. Of what has too few rows or columns for a p, d
-//                  counts 1/sqrt(s)
-//   steepRate:     w -= r * b/s * (d - (1 - k) * p), where d is the plain step, and p, k and b as above. Of what has
-//                  too few rows or columns for a p, r is divided by sqrt(s). With adagrad and ftrl, whose rates fall by
-//                  themselves, it stays r, and k is 1/s^2: there each step that is too long counts against all later
+//                  |d - p| / |p|, but 1/s^2 at least and 1 at most. Of what has too few rows or columns for a p, d is
+//                  divided by sqrt(s) instead
+//   steepRate:     w -= r * b/s * (d - (1 - k) * p), where d is the plain step, and p, k and b as above; with few rows
+//                  or columns likewise. With adagrad and ftrl k is 1/s^2, and what has few rows or columns takes the
+//                  plain step: their rates fall by themselves, and each step that is too long counts against all later
 //                  ones. Of ftrl d is the gradient
 //   auto:          slowMomentum for sgd, momentum, nesterov, adam and adamw; steepRate for adagrad, rmsprop and ftrl;
 //                  none with sync
@@ -30,10 +30,11 @@
 // Of sgd, slowMomentum makes a momentum of 0 (TrainingSpec::servers_optimizer). So f forgets no faster than a momentum
 // of 0.9 does from s = 10 on: a memory of s updates is as long as the delay, and is no damper of what swings with it.
 //
-// Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times what it forgets, as in the
-// plain rule, so that nothing is divided by 1 - m. Its d is divided by the root of v, and p is the largest part of that
-// quotient. v stays as it is: it says how large gradients are, whoever brings them. So m must not outlive v: it forgets
-// 2 (1 - sqrt(b2)) with each update at least, or 1 - b1 where that is less. The bias correction stays that of b1.
+// Adam's m is a momentum, into which gradients go times what it forgets, as in the plain rule, so that nothing is
+// divided by 1 - m. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it
+// says how large gradients are, whoever brings them. So m must not outlive v: it forgets (1 - b1) / s with each update,
+// but 2 (1 - sqrt(b2)) at least, or 1 - b1 where that is less. Its bias correction stays that of b1. What counts at
+// once is no mean, and has none.
 //
 // With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
 // worker went. Where the loss is steep each worker goes all of the way, and so the mean of s differences is the way.
@@ -45,9 +46,9 @@
 //
 // Nesterov's looks ahead: in d, (1 - f) * v + b/s * f / (1 - m) * g stands for v. Of variables which are not trained
 // what comes is the change itself, and counts 1/s.
-// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 32. From b on the same happens in
-// slower time: in s updates the values move as far as in b at s = b. A loop with a delay is stable only while gain
-// times delay is small, and so b / s keeps that product from growing.
+// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 32. From s = 10 on the same
+// happens in slower time: in s updates matrices move as far as in 10 at s = 10. A loop with a delay is stable only
+// while gain times delay is small, and so b / s keeps that product from growing.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
 //   (docs/LEARNING.md), and steepRate likewise. Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory
@@ -74,10 +75,10 @@ struct Pushes {
   uint64_t usual = 0;    // their usual staleness
 };
 
-// What a push steps on.
-struct Stepped {
+// What the rule must know of a slice.
+struct SliceTraits {
   bool is_trained = true;
-  bool has_directions = true;  // HasDirections of the slice
+  bool has_directions = true;  // HasDirections
   bool rates_fall = false;     // with each gradient that it has seen, whoever brought it, which is so with Adagrad
 };
 
@@ -92,7 +93,7 @@ class StalenessRule {
   uint64_t UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const;
 
   // `staleness` in updates; `usual` as UsualStaleness keeps it.
-  Damping Of(uint64_t staleness, uint64_t usual, const Stepped& stepped) const;
+  Damping Of(uint64_t staleness, uint64_t usual, const SliceTraits& slice) const;
 
  private:
   StalenessMethod method_;  // never kAuto

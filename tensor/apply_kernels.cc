@@ -324,21 +324,20 @@ bool ApplyWithCare(const Update& update, const GradientSpan& gradient, absl::Spa
   return true;
 }
 
-// Without libm's pow, whose last bit depends on the CPU.
-double Power(double base, uint64_t exponent) {
-  double power = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) {
-    if (exponent & 1) power *= base;
-  }
-  return power;
-}
-
 }  // namespace
 
+double AdamCorrection(double beta, uint64_t step) {
+  double power = 1;
+  for (; step > 0; step >>= 1, beta *= beta) {
+    if (step & 1) power *= beta;
+  }
+  return 1 - power;
+}
+
 AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, double epsilon, uint64_t step) {
-  const double second_correction = std::sqrt(1 - Power(beta2, step));
+  const double second_correction = std::sqrt(AdamCorrection(beta2, step));
   AdamUpdate update;
-  update.step_size = static_cast<float>(learning_rate * second_correction / (1 - Power(beta1, step)));
+  update.step_size = static_cast<float>(learning_rate * second_correction / AdamCorrection(beta1, step));
   update.beta1 = static_cast<float>(beta1);
   update.gain = static_cast<float>(1 - beta1);
   update.beta2 = static_cast<float>(beta2);

@@ -11,13 +11,13 @@
 //
 // Result: A - (1 - keep) P, where P = u (u^T A) / |u|^2 and u = A c, and c comes by power iteration from the row of A
 //   that is largest (Golub and Van Loan, "Matrix Computations", section 8.2). `keep` is |A - P|^2 / |P|^2 within
-//   bounds: P counts in full where it is no more than half of A's squares, and less the more it outweighs the rest. As
-//   it is where that is 0, or no finite number. Find returns what is to be added to A for that. Of several directions
-//   each is the largest of what those before it leave, by the same iteration. RaiseBeside adds factor - 1 times what
-//   all of them leave.
+//   bounds: P counts in full where it has no more than half of A's squares, and less the more it outweighs the rest. A
+//   stays as it is where P is 0 or squares are no finite floats. Find returns what is to be added to A for that. Of
+//   several directions each is the largest of what those before it leave, by the same iteration. RaiseBeside adds
+//   factor - 1 times what all of them leave.
 // Shapes: A is a run of a matrix's row-major elements, so that its first and its last row may be parts of rows.
 // Order: the same bits on every CPU: sums have 16 parts, by the place modulo 16, that are added pairwise at last;
-//   products are rounded before they are added.
+//   products are rounded before they are added. Squares of rows are added in double, in their order.
 // Cost: Find takes kRounds passes over A beside that which computes it, four rows at a time. RaiseBeside takes two more
 //   for each direction. A slice lies in cache. (rows + 2 columns) floats of memory, and as many more as A has to raise
 //   what is beside.
@@ -34,7 +34,7 @@
 
 namespace downpour {
 
-// Of P: as much as |A - P|^2 / |P|^2 says, but within these.
+// Of P: as much as |A - P|^2 / |P|^2 says, but within these. least <= most.
 struct KeptShare {
   float least = 1;
   float most = 1;

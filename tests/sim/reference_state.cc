@@ -253,10 +253,11 @@ void ReferenceState::Apply(const TraceRecord& record, const Version& computed_fr
   const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
   const Slice& slice = oracle_->grid().at(state.slice);
   const VariableSpec& variable = oracle_->grid().variables[slice.variable];
-  const Stepped stepped = {.is_trained = variable.trainable,
-                           .has_directions = HasDirections(RunOf(variable, slice), gradient.floats().size()),
-                           .rates_fall = RatesFall(OfVariable(job.training.servers_optimizer(), variable.name).kind)};
-  Update(gradient, rule.Of(staleness, state.usual_staleness, stepped), Done(state), state);
+  const SliceTraits traits = {
+      .is_trained = variable.trainable,
+      .has_directions = HasDirections(RunOf(variable, slice), gradient.floats().size()),
+      .rates_fall = RatesFall(OfVariable(job.training.servers_optimizer(), variable.name).kind)};
+  Update(gradient, rule.Of(staleness, state.usual_staleness, traits), Done(state), state);
 }
 
 // Pushes that the slice has consumed.

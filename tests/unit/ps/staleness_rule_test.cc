@@ -41,19 +41,21 @@ TEST(StalenessRuleTest, TheFactorsAreThoseOfTheHeader) {
   EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kRate), 15, 0), (Damping{.share = 1.0 / 16}));
   EXPECT_EQ(DampingOf(steep, 3, 0), (Damping{.share = 1, .steep_least = 1.0 / 16}));
   EXPECT_EQ(DampingOf(steep, 15, 0), (Damping{.share = 10.0 / 16, .steep_least = 1.0 / 256}));
-  EXPECT_EQ(DampingOf(slow, 3, 0), (Damping{.share = 1, .memory = 4, .fresh = 0.75 * 2 / 10, .steep_least = 1.0 / 16}));
+  EXPECT_EQ(DampingOf(slow, 3, 0),
+            (Damping{.share = 1, .memory = 4, .fresh = 0.75 * 0.1 * 2, .steep_least = 1.0 / 16}));
   EXPECT_EQ(DampingOf(slow, 255, 0), (Damping{.share = 10.0 / 256,
                                               .memory = 256,
-                                              .fresh = 10.0 / 256 * (1 - 1.0 / 256) * root / 10,
+                                              .fresh = 10.0 / 256 * (1 - 1.0 / 256) * 0.1 * root,
                                               .steep_least = 1.0 / 65536}));
 }
 
 TEST(StalenessRuleTest, OfFewRowsAndColumnsAllCountsLess) {
-  const Stepped few = {.has_directions = false}, falls = {.has_directions = false, .rates_fall = true};
-  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(15, 0, few), (Damping{.share = 0.25}));
+  const SliceTraits few = {.has_directions = false}, falls = {.has_directions = false, .rates_fall = true};
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(15, 0, few),
+            (Damping{.share = 10.0 / 64, .steep_least = 1.0 / 256}));
   EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(15, 0, falls), Damping()) << "its rates fall by themselves";
   EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(3, 0, few),
-            (Damping{.share = 0.5, .memory = 4, .fresh = 0.5 * 0.75 * 2 / 10, .steep_least = 1.0 / 16}));
+            (Damping{.share = 0.5, .memory = 4, .fresh = 0.5 * 0.75 * 0.1 * 2, .steep_least = 1.0 / 16}));
 }
 
 TEST(StalenessRuleTest, WhereRatesFallTheLargestDirectionNeverCountsMore) {
@@ -63,7 +65,7 @@ TEST(StalenessRuleTest, WhereRatesFallTheLargestDirectionNeverCountsMore) {
 
 TEST(StalenessRuleTest, OfWhatIsNotTrainedEachChangeCountsOneOfS) {
   for (const StalenessMethod method : {StalenessMethod::kSteepRate, StalenessMethod::kSlowMomentum}) {
-    const Stepped statistic = {.is_trained = false, .has_directions = false};
+    const SliceTraits statistic = {.is_trained = false, .has_directions = false};
     EXPECT_EQ(RuleOf(method).Of(15, 0, statistic), (Damping{.share = 1.0 / 16}));
   }
 }

@@ -25,12 +25,14 @@ float DotByParts(const float* a, const float* b, size_t n) {
 }
 
 // Of whole rows.
-std::vector<float> Expected(size_t columns, float keep, std::vector<float> a) {
+std::vector<float> Expected(size_t columns, const KeptShare& keep, std::vector<float> a) {
   const size_t rows = a.size() / columns;
+  const auto row_square = [&](size_t row) { return DotByParts(&a[row * columns], &a[row * columns], columns); };
   size_t largest = 0;
-  for (size_t r = 1; r < rows; ++r) {
-    const auto square = [&](size_t row) { return DotByParts(&a[row * columns], &a[row * columns], columns); };
-    if (square(r) > square(largest)) largest = r;
+  double whole = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    whole += row_square(r);
+    if (row_square(r) > row_square(largest)) largest = r;
   }
   std::vector<float> right(a.begin() + largest * columns, a.begin() + (largest + 1) * columns), left(rows);
   float square = 1;
@@ -43,8 +45,10 @@ std::vector<float> Expected(size_t columns, float keep, std::vector<float> a) {
     right = sums;
     square = DotByParts(left.data(), left.data(), rows);
   }
+  const double part = static_cast<double>(DotByParts(right.data(), right.data(), columns)) / square;
+  const float kept = std::clamp(static_cast<float>(whole / part - 1), keep.least, keep.most);
   for (size_t r = 0; r < rows; ++r) {
-    const float factor = (keep - 1) / square * left[r];
+    const float factor = (kept - 1) / square * left[r];
     for (size_t c = 0; c < columns; ++c) a[r * columns + c] = a[r * columns + c] + factor * right[c];
   }
   return a;
@@ -71,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, DeflationTest, testing::ValuesIn(CpuTargets())
 TEST_P(DeflationTest, HasTheBitsOfTheLoopThatTheHeaderStates) {
   for (const size_t columns : {8, 16, 31, 100}) {
     std::vector<float> a = Numbers(columns * 23, static_cast<uint32_t>(columns));
-    const std::vector<float> expected = Expected(columns, 0.25f, a);
+    const std::vector<float> expected = Expected(columns, {.least = 0.25f, .most = 0.25f}, a);
     Deflate({.columns = columns}, 0.25f, absl::MakeSpan(a));
     EXPECT_EQ(std::memcmp(a.data(), expected.data(), 4 * a.size()), 0) << columns;
   }
@@ -114,10 +118,46 @@ double Added(const std::vector<float>& diagonal, const KeptShare& keep) {
   return static_cast<double>(added.left[0]) * added.right[0] / diagonal[0];
 }
 
+TEST_P(DeflationTest, WhatCountsByItsRatioToTheRestHasTheBitsOfTheLoopToo) {
+  for (const size_t columns : {8, 16, 31, 100}) {
+    std::vector<float> a = Numbers(columns * 23, static_cast<uint32_t>(columns)), step(a.size());
+    const std::vector<float> expected = Expected(columns, {.least = 1.0f / 64}, a);
+    ASSERT_NE(expected, Expected(columns, {.least = 1.0f / 64, .most = 1.0f / 64}, a)) << "it is within its bounds";
+    Deflation deflation;
+    const auto compute = [&](size_t begin, absl::Span<float> part) {
+      std::copy_n(a.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
+    };
+    const RankOne added = deflation.Find({.columns = columns}, {.least = 1.0f / 64}, compute, absl::MakeSpan(step));
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(step[i] + added.left[i / columns] * added.right[i % columns], expected[i]) << columns << " " << i;
+    }
+  }
+}
+
+// The parts of rows at both ends of a run count as rows with zeros do.
+TEST_P(DeflationTest, TheRatioToTheRestIsOfAllOfARun) {
+  constexpr size_t kColumns = 32, kLead = 16;
+  std::vector<float> whole = Numbers(kColumns * 12, 5), step(whole.size());
+  std::fill_n(whole.begin(), kLead, 0.0f);
+  std::fill_n(whole.end() - kLead, kLead, 0.0f);
+  for (size_t i = kLead; i < kColumns; i += 2) whole[i] = -3;  // most of what is beside lies in the first, short row
+  const auto left_of = [&](const MatrixRun& run, size_t from, size_t size) {
+    Deflation deflation;
+    const auto compute = [&](size_t begin, absl::Span<float> part) {
+      std::copy_n(whole.begin() + static_cast<ptrdiff_t>(from + begin), part.size(), part.begin());
+    };
+    const RankOne added = deflation.Find(run, {.least = 1.0f / 64}, compute, absl::MakeSpan(step).subspan(0, size));
+    return std::vector<float>(added.left, added.left + 12);
+  };
+  const std::vector<float> of_rows = left_of({.columns = kColumns}, 0, whole.size());
+  const std::vector<float> of_run = left_of({.columns = kColumns, .lead = kLead}, kLead, whole.size() - 2 * kLead);
+  for (size_t i = 0; i < of_rows.size(); ++i) ASSERT_NEAR(of_rows[i], of_run[i], 1e-4 * Norm(of_rows)) << i;
+}
+
 TEST_P(DeflationTest, TheLargestDirectionCountsAsItsRatioToTheRestSays) {
   constexpr KeptShare kKeep = {.least = 1.0f / 64};
   EXPECT_NEAR(Added({8, 2, 2, 2, 2}, kKeep), 16.0 / 64 - 1, 1e-6) << "a quarter of its squares are beside it";
-  EXPECT_NEAR(Added({8, 0, 1, 0, 0}, kKeep), 1.0 / 64 - 1, 1e-6) << "a sixty-fourth";
+  EXPECT_NEAR(Added({8, 0, 2, 0, 0}, kKeep), 4.0 / 64 - 1, 1e-6) << "a sixteenth";
   EXPECT_NEAR(Added({8, 0, 0, 0, 0}, kKeep), 1.0 / 64 - 1, 1e-6) << "but the least of it counts anyway";
   EXPECT_NEAR(Added({8, 4, 4, 4, 4}, kKeep), 0, 1e-6) << "half of the squares";
   EXPECT_NEAR(Added({8, 7, 7, 7, 7}, kKeep), 0, 1e-6) << "and no more than in full";
@@ -126,7 +166,7 @@ TEST_P(DeflationTest, TheLargestDirectionCountsAsItsRatioToTheRestSays) {
 TEST_P(DeflationTest, BesideSeveralDirectionsTheBitsAreThoseOfTheLoopToo) {
   constexpr size_t kColumns = 31;
   std::vector<float> a = Numbers(kColumns * 23, 3), expected = a, beside = a;
-  for (int i = 0; i < 3; ++i) beside = Expected(kColumns, 0, beside);
+  for (int i = 0; i < 3; ++i) beside = Expected(kColumns, {.least = 0, .most = 0}, beside);
   for (size_t i = 0; i < a.size(); ++i) expected[i] = expected[i] + 7.0f * beside[i];
   RaiseBeside({.columns = kColumns}, 3, 8, absl::MakeSpan(a));
   EXPECT_EQ(std::memcmp(a.data(), expected.data(), 4 * a.size()), 0);
