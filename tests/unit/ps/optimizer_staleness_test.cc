@@ -141,6 +141,19 @@ TEST(OptimizerStalenessTest, AStaleSumCountsOneOfS) {
   }
 }
 
+TEST(OptimizerStalenessTest, EachSliceOfAVariableCountsAsTheVariableDoes) {
+  JobSpec job;
+  job.model.variables = {{.name = "kernel", .shape = {512, 1024}}, {.name = "mean", .shape = {1}, .trainable = false}};
+  job.training = Spec(OptimizerKind::kMomentum);
+  job.training.batch_size = 1;
+  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  ServedSlice second = SliceWith(OptimizerKind::kMomentum, {0}), mean = SliceWith(OptimizerKind::kSgd, {0});
+  ASSERT_TRUE(optimizer.Apply(SliceId{1}, Floats({1}).floats(), 15, second));
+  ASSERT_TRUE(optimizer.Apply(SliceId{2}, Floats({1}).floats(), 15, mean));
+  EXPECT_NEAR(second.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16) / 0.1), 1e-6);
+  EXPECT_NEAR(mean.values.floats()[0], -1.0 / 16, 1e-6);
+}
+
 TEST(OptimizerStalenessTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
   ServedSlice slice = SliceWith(OptimizerKind::kSgd, {1});
   const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
