@@ -163,6 +163,17 @@ TEST_P(DeflationTest, TheLargestDirectionCountsAsItsRatioToTheRestSays) {
   EXPECT_NEAR(Added({8, 7, 7, 7, 7}, kKeep), 0, 1e-6) << "and no more than in full";
 }
 
+TEST_P(DeflationTest, ADirectionOfSeveralRowsOutweighsTheRestByAllOfThem) {
+  const std::vector<float> given = {4, 0, 0, 0, 4, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0};
+  std::vector<float> step(given.size());
+  const auto compute = [&](size_t begin, absl::Span<float> part) {
+    std::copy_n(given.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
+  };
+  Deflation deflation;
+  const RankOne added = deflation.Find({.columns = 4}, {.least = 1.0f / 64}, compute, absl::MakeSpan(step));
+  EXPECT_NEAR(added.left[0] * added.right[0] / 4, 8.0 / 32 - 1, 1e-6);
+}
+
 TEST_P(DeflationTest, BesideSeveralDirectionsTheBitsAreThoseOfTheLoopToo) {
   constexpr size_t kColumns = 31;
   std::vector<float> a = Numbers(kColumns * 23, 3), expected = a, beside = a;
