@@ -1,6 +1,7 @@
 #include "tensor/deflation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -156,7 +157,9 @@ void Multiply(const Rows& rows, const float* step, const float* with, size_t str
   }
 }
 
-// Computes the step, and finds its largest row while it is at hand. Returns the sum of the step's squares.
+// Computes the step, and finds its largest row while it is at hand. Returns the sum of the step's squares. The row is
+// brought to a length near 1, by a power of two, which rounds nothing: else numbers would go with the sixth power of
+// the step's, and leave the range of floats.
 double FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Span<float> step,
                       std::vector<float>* largest) {
   double whole = 0;
@@ -175,7 +178,9 @@ double FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Sp
     }
   });
   largest->assign(run.columns, 0);
-  std::copy_n(step.begin() + found.begin, found.size, largest->begin() + found.column);
+  const float scale = most > 0 ? std::ldexp(1.0f, -std::ilogb(most) / 2) : 1;
+  std::transform(step.begin() + found.begin, step.begin() + found.begin + found.size, largest->begin() + found.column,
+                 [scale](float number) { return scale * number; });
   return whole;
 }
 

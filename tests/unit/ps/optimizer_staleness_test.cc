@@ -150,7 +150,8 @@ TEST(OptimizerStalenessTest, EachSliceOfAVariableCountsAsTheVariableDoes) {
   ServedSlice second = SliceWith(OptimizerKind::kMomentum, {0}), mean = SliceWith(OptimizerKind::kSgd, {0});
   ASSERT_TRUE(optimizer.Apply(SliceId{1}, Floats({1}).floats(), 15, second));
   ASSERT_TRUE(optimizer.Apply(SliceId{2}, Floats({1}).floats(), 15, mean));
-  EXPECT_NEAR(second.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16) / 0.1), 1e-6);
+  const double share = 4 * (Share(16) / 16 + Fresh(16) / 0.1);  // its slice has rows and columns
+  EXPECT_NEAR(second.values.floats()[0], -0.5 * share, 1e-6);
   EXPECT_NEAR(mean.values.floats()[0], -1.0 / 16, 1e-6);
 }
 

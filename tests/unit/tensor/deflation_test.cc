@@ -35,6 +35,8 @@ std::vector<float> Expected(size_t columns, const KeptShare& keep, std::vector<f
     if (row_square(r) > row_square(largest)) largest = r;
   }
   std::vector<float> right(a.begin() + largest * columns, a.begin() + (largest + 1) * columns), left(rows);
+  const float scale = std::ldexp(1.0f, -std::ilogb(row_square(largest)) / 2);
+  for (float& column : right) column *= scale;
   float square = 1;
   for (int round = 0; round < 2; ++round) {
     std::vector<float> sums(columns);
@@ -221,6 +223,20 @@ TEST_P(DeflationTest, PartsOfRowsAreRowsWithZeros) {
   Deflate({.columns = kColumns}, 0.5f, absl::MakeSpan(whole));
   Deflate({.columns = kColumns, .lead = kLead}, 0.5f, absl::MakeSpan(run));
   for (size_t i = 0; i < run.size(); ++i) ASSERT_NEAR(run[i], whole[i + kLead], 1e-5) << i;
+}
+
+// A loss that is summed up, or a gradient of a few tens of thousands of rows, changes the scale and nothing else.
+TEST_P(DeflationTest, GoesWithTheScaleOfAStep) {
+  constexpr size_t kColumns = 16;
+  const std::vector<float> numbers = Numbers(kColumns * 12, 7);
+  std::vector<float> expected = numbers;
+  Deflate({.columns = kColumns}, 0.25f, absl::MakeSpan(expected));
+  for (const float scale : {0x1p-28f, 0x1p-20f, 0x1p20f, 0x1p28f}) {
+    std::vector<float> step = numbers;
+    for (float& number : step) number *= scale;
+    Deflate({.columns = kColumns}, 0.25f, absl::MakeSpan(step));
+    for (size_t i = 0; i < step.size(); ++i) ASSERT_NEAR(step[i] / scale, expected[i], 1e-5) << scale << " " << i;
+  }
 }
 
 TEST_P(DeflationTest, LeavesAloneWhatHasNoDirectionThatFloatsHold) {
