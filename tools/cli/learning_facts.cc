@@ -89,10 +89,6 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method", absl::StrCat("rate", crowd, " learns less in the same epochs"),
          "--set training.staleness.method=auto, or train for more epochs");
   }
-  if (kind == OptimizerKind::kSgd && training.staleness_method == StalenessMethod::kSteepRate && workers >= kSlowed) {
-    warn("training.staleness.method", absl::StrCat("steepRate and sgd", crowd, " learn less in the same epochs"),
-         "--set training.staleness.method=auto, which keeps a velocity, or train for more epochs");
-  }
   if (training.pull_ahead && workers >= kPullingAhead) {
     warn("training.pullAhead", absl::StrCat("it makes parameters about twice as stale, and", crowd, " costs accuracy"),
          "--set training.pullAhead=false");
