@@ -238,11 +238,10 @@ TEST(OptimizerStalenessTest, AStaleStepCountsInFullWhereNoDirectionOutweighsTheR
   for (size_t i = 0; i < 8; ++i) gradient[i * 9] = 3;
   for (const auto& [kind, least] : {std::pair{OptimizerKind::kRmsProp, 1.0}, {OptimizerKind::kAdagrad, 1.0 / 256}}) {
     job.training = Spec(kind);
+    const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
     ServedSlice plain = SliceWith(kind, std::vector<float>(8 * 8)), stale = plain;
-    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100))
-                    .Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, plain));
-    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100))
-                    .Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, stale));
+    ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, plain));
+    ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, stale));
     double least_seen = 1;
     for (size_t i = 0; i < 64; i += 9) {
       least_seen = std::min<double>(least_seen, stale.values.floats()[i] / plain.values.floats()[i]);

@@ -65,6 +65,13 @@ std::vector<float> Numbers(size_t n, uint32_t seed) {
   return numbers;
 }
 
+// What a deflation is to find a direction of: these numbers, whichever part is asked for.
+auto CopyOf(absl::Span<const float> numbers) {
+  return [numbers](size_t begin, absl::Span<float> part) {
+    std::copy_n(numbers.begin() + begin, part.size(), part.begin());
+  };
+}
+
 double Norm(const std::vector<float>& a) {
   double sum = 0;
   for (const float x : a) sum += static_cast<double>(x) * x;
@@ -91,10 +98,7 @@ TEST_P(DeflationTest, WhatIsFoundIsWhatDeflateAdds) {
     for (size_t i = 0; i < run.columns - run.lead; ++i) given[i] *= 100;
     std::vector<float> step(given.size(), 1000), expected = given;
     Deflate(run, 0.25f, absl::MakeSpan(expected));
-    const auto compute = [&](size_t begin, absl::Span<float> part) {
-      std::copy_n(given.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
-    };
-    const RankOne added = deflation.Find(run, {.least = 0.25f, .most = 0.25f}, compute, absl::MakeSpan(step));
+    const RankOne added = deflation.Find(run, {.least = 0.25f, .most = 0.25f}, CopyOf(given), absl::MakeSpan(step));
     EXPECT_EQ(step, given);
     for (size_t i = 0; i < step.size(); ++i) {
       const size_t place = run.lead + i;
@@ -108,15 +112,10 @@ TEST_P(DeflationTest, WhatIsFoundIsWhatDeflateAdds) {
 // What Find adds to a diagonal matrix along the largest of its directions, as a share of that.
 double Added(const std::vector<float>& diagonal, const KeptShare& keep) {
   const size_t n = diagonal.size();
-  std::vector<float> step(n * n);
-  const auto compute = [&](size_t begin, absl::Span<float> part) {
-    for (size_t i = 0; i < part.size(); ++i) {
-      const size_t row = (begin + i) / n, column = (begin + i) % n;
-      part[i] = row == column ? diagonal[row] : 0;
-    }
-  };
+  std::vector<float> given(n * n), step(n * n);
+  for (size_t i = 0; i < n; ++i) given[i * n + i] = diagonal[i];
   Deflation deflation;
-  const RankOne added = deflation.Find({.columns = n}, keep, compute, absl::MakeSpan(step));
+  const RankOne added = deflation.Find({.columns = n}, keep, CopyOf(given), absl::MakeSpan(step));
   return static_cast<double>(added.left[0]) * added.right[0] / diagonal[0];
 }
 
@@ -126,10 +125,7 @@ TEST_P(DeflationTest, WhatCountsByItsRatioToTheRestHasTheBitsOfTheLoopToo) {
     const std::vector<float> expected = Expected(columns, {.least = 1.0f / 64}, a);
     ASSERT_NE(expected, Expected(columns, {.least = 1.0f / 64, .most = 1.0f / 64}, a)) << "it is within its bounds";
     Deflation deflation;
-    const auto compute = [&](size_t begin, absl::Span<float> part) {
-      std::copy_n(a.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
-    };
-    const RankOne added = deflation.Find({.columns = columns}, {.least = 1.0f / 64}, compute, absl::MakeSpan(step));
+    const RankOne added = deflation.Find({.columns = columns}, {.least = 1.0f / 64}, CopyOf(a), absl::MakeSpan(step));
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_EQ(step[i] + added.left[i / columns] * added.right[i % columns], expected[i]) << columns << " " << i;
     }
@@ -143,16 +139,15 @@ TEST_P(DeflationTest, TheRatioToTheRestIsOfAllOfARun) {
   std::fill_n(whole.begin(), kLead, 0.0f);
   std::fill_n(whole.end() - kLead, kLead, 0.0f);
   for (size_t i = kLead; i < kColumns; i += 2) whole[i] = -3;  // most of what is beside lies in the first, short row
-  const auto left_of = [&](const MatrixRun& run, size_t from, size_t size) {
+  const auto left_of = [&](const MatrixRun& run, absl::Span<const float> given) {
     Deflation deflation;
-    const auto compute = [&](size_t begin, absl::Span<float> part) {
-      std::copy_n(whole.begin() + static_cast<ptrdiff_t>(from + begin), part.size(), part.begin());
-    };
-    const RankOne added = deflation.Find(run, {.least = 1.0f / 64}, compute, absl::MakeSpan(step).subspan(0, size));
+    const absl::Span<float> room = absl::MakeSpan(step).subspan(0, given.size());
+    const RankOne added = deflation.Find(run, {.least = 1.0f / 64}, CopyOf(given), room);
     return std::vector<float>(added.left, added.left + 12);
   };
-  const std::vector<float> of_rows = left_of({.columns = kColumns}, 0, whole.size());
-  const std::vector<float> of_run = left_of({.columns = kColumns, .lead = kLead}, kLead, whole.size() - 2 * kLead);
+  const absl::Span<const float> rows = whole, part = rows.subspan(kLead, whole.size() - 2 * kLead);
+  const std::vector<float> of_rows = left_of({.columns = kColumns}, rows);
+  const std::vector<float> of_run = left_of({.columns = kColumns, .lead = kLead}, part);
   for (size_t i = 0; i < of_rows.size(); ++i) ASSERT_NEAR(of_rows[i], of_run[i], 1e-4 * Norm(of_rows)) << i;
 }
 
@@ -168,11 +163,8 @@ TEST_P(DeflationTest, TheLargestDirectionCountsAsItsRatioToTheRestSays) {
 TEST_P(DeflationTest, ADirectionOfSeveralRowsOutweighsTheRestByAllOfThem) {
   const std::vector<float> given = {4, 0, 0, 0, 4, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0};
   std::vector<float> step(given.size());
-  const auto compute = [&](size_t begin, absl::Span<float> part) {
-    std::copy_n(given.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
-  };
   Deflation deflation;
-  const RankOne added = deflation.Find({.columns = 4}, {.least = 1.0f / 64}, compute, absl::MakeSpan(step));
+  const RankOne added = deflation.Find({.columns = 4}, {.least = 1.0f / 64}, CopyOf(given), absl::MakeSpan(step));
   EXPECT_NEAR(added.left[0] * added.right[0] / 4, 8.0 / 32 - 1, 1e-6);
 }
 
