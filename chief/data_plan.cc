@@ -23,6 +23,11 @@ std::string NameOf(const char* key, const FilePair& files) {
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }
 
+// At most 2^53 classes, each as frequent.
+bool CanBe(const LabelSpread& spread) {
+  return spread.entropy >= 0 && spread.entropy < 40 && spread.largest >= 0 && spread.largest <= 1;
+}
+
 }  // namespace
 
 DataShape DataOf(const Manifest& manifest) {
@@ -67,6 +72,9 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
     return absl::InvalidArgumentError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
                                                    report.eval_examples, " evaluation examples"));
   }
+  if (!CanBe(report.labels.train) || !CanBe(report.labels.eval)) {
+    return absl::InvalidArgumentError(absl::StrCat(task, " claims labels that are spread as none can be"));
+  }
   const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
   if (fixed() && found != shape_) {
     const std::string whose = source_ == task ? "it had when the job began" : source_;
@@ -83,6 +91,9 @@ absl::Status DataPlan::Validate(const std::string& task, const DataReport& repor
   }
   refused_.erase(task);
   if (!fixed()) Fix({report.train_examples, report.eval_examples, report.fingerprint}, task);
+  // Of the same bytes others say the same, but for how their CPUs round.
+  if (!labels_.train.known()) labels_.train = report.labels.train;
+  if (!labels_.eval.known()) labels_.eval = report.labels.eval;
   return absl::OkStatus();
 }
 

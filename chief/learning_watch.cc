@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr double kOfChance = 0.999;        // of readings, which are many
 constexpr double kEvaluatedChance = 0.99;  // of one evaluation, whose accuracy has to agree
 constexpr double kGuessedRight = 1.2;      // so many times 1 / classes are guessed right, at most
+constexpr double kMargin = 0.2;            // likewise: of the largest class, or of the others where these are fewer
 constexpr double kFallen = 0.99;           // of the best before: a loss that sinks is no trouble, high as it is
 constexpr double kLearned = 0.95;          // of chance: an evaluation before is outdated
 constexpr double kRisen = 0.25;            // of chance, or of the first reading: more than noise of a small loss
@@ -54,18 +56,45 @@ void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
   sum_ = 0;
   examples_ = 0;
   if (!first_ && std::isfinite(reading)) first_ = reading;
-  if (std::isfinite(reading) && (chance_ == 0 || reading < kLearned * chance_)) evaluated_ = Trouble::kNone;
   readings_.push_back(reading);
-  if (readings_.size() <= kJudged) return;
-  best_ = std::min(best_.value_or(readings_.front()), readings_.front());
-  readings_.pop_front();
+  if (readings_.size() > kJudged) {
+    best_ = std::min(best_.value_or(readings_.front()), readings_.front());
+    readings_.pop_front();
+  }
+  const bool learned = judged_ == Trouble::kAtFrequencies ? LearnedFrequencies() : reading < kLearned * chance_;
+  if (std::isfinite(reading) && (chance_ == 0 || learned)) judged_ = Trouble::kNone;
 }
 
-void LearningWatch::ReportEvaluation(double loss, double accuracy, double share) {
-  infinite_ |= std::isinf(loss);
-  const bool guesses = chance_ > 0 && share >= kShare && loss >= kEvaluatedChance * chance_ &&
-                       accuracy * static_cast<double>(classes_) <= kGuessedRight;
-  evaluated_ = !std::isfinite(loss) ? Trouble::kNotFinite : guesses ? Trouble::kAtChance : Trouble::kNone;
+void LearningWatch::ReportEvaluation(const Evaluated& evaluated) {
+  infinite_ |= std::isinf(evaluated.loss);
+  evaluated_ = evaluated;
+  judged_ = Judged();
+}
+
+LearningWatch::Trouble LearningWatch::Judged() const {
+  const auto& [loss, accuracy, share, labels] = evaluated_;
+  if (!std::isfinite(loss)) return Trouble::kNotFinite;
+  if (chance_ == 0 || share < kShare) return Trouble::kNone;
+  const bool at_chance =
+      loss >= kEvaluatedChance * chance_ && accuracy * static_cast<double>(classes_) <= kGuessedRight;
+  if (at_chance) return Trouble::kAtChance;
+  if (!labels.train.known() || !labels.eval.known()) return Trouble::kNone;
+  const double margin = kMargin * std::min(labels.eval.largest, 1 - labels.eval.largest);
+  const bool guesses = loss >= kEvaluatedChance * labels.eval.entropy && accuracy <= labels.eval.largest + margin;
+  // One that has learned its training data overfits, or those for evaluation are others.
+  return guesses && !LearnedFrequencies() ? Trouble::kAtFrequencies : Trouble::kNone;
+}
+
+// None before any lease.
+std::optional<double> LearningWatch::RecentLoss() const {
+  if (readings_.empty()) return examples_ == 0 ? std::nullopt : std::optional(sum_ / static_cast<double>(examples_));
+  return std::accumulate(readings_.begin(), readings_.end(), 0.0) / static_cast<double>(readings_.size());
+}
+
+// Where nothing was reported, as by a chief that began anew, nothing speaks against it.
+bool LearningWatch::LearnedFrequencies() const {
+  const std::optional<double> recent = RecentLoss();
+  return !recent || *recent < kLearned * evaluated_.labels.train.entropy;
 }
 
 bool LearningWatch::StaysAtChance() const {
@@ -84,7 +113,7 @@ bool LearningWatch::Rises() const {
 LearningWatch::Trouble LearningWatch::trouble() const {
   const bool finite = std::isfinite(sum_) && (readings_.empty() || std::isfinite(readings_.back()));
   if (!finite) return Trouble::kNotFinite;
-  if (evaluated_ != Trouble::kNone) return evaluated_;
+  if (judged_ != Trouble::kNone) return judged_;
   return StaysAtChance() ? Trouble::kAtChance : Rises() ? Trouble::kRising : Trouble::kNone;
 }
 
@@ -102,6 +131,13 @@ std::string WhatIsWrong(const LearningWatch& learning) {
                                    learning.chance())
                  : absl::StrFormat("the loss stays above that of a guess among %d classes (%.3f), at %.3g",
                                    learning.classes(), learning.chance(), learning.newest());
+    case LearningWatch::Trouble::kAtFrequencies: {
+      const auto& [loss, accuracy, share, labels] = learning.evaluated();
+      return absl::StrFormat(
+          "the evaluation's loss (%.4g) and accuracy (%.1f %%) are no better than by guessing from how frequent the"
+          " classes are (%.4g and %.1f %%)",
+          loss, 100 * accuracy, labels.eval.entropy, 100 * labels.eval.largest);
+    }
     case LearningWatch::Trouble::kRising:
       return absl::StrFormat("the training loss has risen for long, to %.3g from %.3g at its best", learning.newest(),
                              learning.best());
@@ -137,8 +173,9 @@ std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int
       absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate / kLowerRate));
   const std::string cause =
       stale ? absl::StrFormat("stale gradients (by %.1f updates on the mean)", mean) : "the learning rate";
-  return absl::StrCat(what, "; the likely cause: ", cause, "; begin again in another job folder with ",
-                      absl::StrJoin(remedies, " or "));
+  const bool may_be_data = learning.trouble() == LearningWatch::Trouble::kAtFrequencies;
+  return absl::StrCat(what, "; the likely cause: ", cause, may_be_data ? ", if the data tell the classes apart" : "",
+                      "; begin again in another job folder with ", absl::StrJoin(remedies, " or "));
 }
 
 }  // namespace downpour

@@ -8,8 +8,9 @@
 // A reading is the mean training loss of committed leases in a row: of 1/40 of the job's examples, of one epoch at most
 //   and of kLeastExamples at least. The same reports in the same order give the same answer.
 // Units: loss per example. Cost: O(1) per report.
-// Source: the expected loss of a model that knows nothing of its input is at least ln(classes), for classes that are
-//   equally frequent (Shannon 1948).
+// Source: the expected loss of a model that knows nothing of its input is at least the entropy of the labels, which is
+//   ln(classes) where these are equally frequent (Shannon 1948). A reading has too few examples of rare classes to be
+//   held against their entropy, and so only evaluations are.
 // Tests: tests/unit/chief/learning_watch_test.cc.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <string>
 
 #include "job/job.h"
+#include "schema/label_spread.h"
 #include "schema/message.h"
 
 namespace downpour {
@@ -28,9 +30,16 @@ class LearningWatch {
  public:
   static constexpr uint64_t kReadingsOfJob = 40;
   static constexpr uint64_t kLeastExamples = 1000;  // fewer tell chance from learning too badly
-  static constexpr size_t kJudged = 4;              // readings in a row that have to agree
+  static constexpr size_t kJudged = 4;              // readings in a row that have to agree, or whose mean counts
 
-  enum class Trouble { kNone, kNotFinite, kAtChance, kRising };
+  enum class Trouble { kNone, kNotFinite, kAtChance, kAtFrequencies, kRising };
+
+  struct Evaluated {
+    double loss = 0;
+    double accuracy = 0;
+    double share = 0;  // of the job that was committed when the evaluation began
+    LabelSpreads labels = {};
+  };
 
   LearningWatch() = default;
   // `classes`: of a model with softmaxCrossEntropy; 0 for any other loss, whose level of chance is not known.
@@ -39,18 +48,21 @@ class LearningWatch {
   static LearningWatch OfJob(const JobSpec& job, uint64_t train_examples);
 
   void ReportLease(double loss_sum, uint64_t examples);
-  // `share` of the job that was committed when the evaluation began.
-  void ReportEvaluation(double loss, double accuracy, double share);
+  void ReportEvaluation(const Evaluated& evaluated);
 
   Trouble trouble() const;
   // Of losses that are not finite: all were no number at all. A model that diverges has infinite ones before.
   bool only_nan() const { return !infinite_; }
   uint64_t classes() const { return classes_; }
-  double chance() const { return chance_; }  // the loss of a guess; 0: not known
+  double chance() const { return chance_; }                  // the loss of a guess; 0: not known
+  const Evaluated& evaluated() const { return evaluated_; }  // the last one
   double newest() const { return readings_.empty() ? 0 : readings_.back(); }
   double best() const { return *best_; }  // likewise
 
  private:
+  std::optional<double> RecentLoss() const;
+  bool LearnedFrequencies() const;
+  Trouble Judged() const;
   bool StaysAtChance() const;
   bool Rises() const;
 
@@ -62,8 +74,9 @@ class LearningWatch {
   uint64_t examples_ = 0;
   std::deque<double> readings_;         // the newest kJudged
   std::optional<double> first_, best_;  // of all readings, and of those before the newest kJudged
-  Trouble evaluated_ = Trouble::kNone;  // by the last evaluation
-  bool infinite_ = false;               // some loss was
+  Evaluated evaluated_;
+  Trouble judged_ = Trouble::kNone;  // by the last evaluation
+  bool infinite_ = false;            // some loss was
 };
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.

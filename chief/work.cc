@@ -170,8 +170,10 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
     chief_.context.out.Info(absl::StrFormat("evaluation after %s: loss %.4f%s on %d examples",
                                             Counted(result.epoch, "epoch"), result.loss, accuracy, result.examples));
     chief_.learning.ReportEvaluation(
-        result.loss, result.accuracy,
-        static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs));
+        {.loss = result.loss,
+         .accuracy = result.accuracy,
+         .share = static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs),
+         .labels = chief_.data.labels()});
     WarnOfTrouble();
     ConsiderStopping();
   }

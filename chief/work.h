@@ -17,6 +17,7 @@
 #include "chief/checkpoint_interval.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/code_failures.h"
+#include "chief/data_plan.h"
 #include "chief/evaluation.h"
 #include "chief/job_life.h"
 #include "chief/journal.h"
@@ -37,6 +38,7 @@ class Work {
     const JobLife& life;
     Journal& journal;
     Membership& members;
+    const DataPlan& data;
     const Assignment& assignment;
     LeaseLedger& ledger;
     Evaluation& evaluation;

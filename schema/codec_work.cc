@@ -103,8 +103,9 @@ Placement Read(const wire::Placement& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::DataReport> Write(const DataReport& m, Writer& out) {
+  const wire::LabelSpread train = ToWire(m.labels.train), eval = ToWire(m.labels.eval);
   return wire::CreateDataReport(out.fbb, ToNumber(m.from), m.train_examples, m.eval_examples, m.fingerprint,
-                                out.Text(m.error));
+                                out.Text(m.error), &train, &eval);
 }
 
 DataReport Read(const wire::DataReport& t, Reader& in) {
@@ -112,7 +113,8 @@ DataReport Read(const wire::DataReport& t, Reader& in) {
           .train_examples = t.train_examples(),
           .eval_examples = t.eval_examples(),
           .fingerprint = t.fingerprint(),
-          .error = in.Text(t.error(), "error")};
+          .error = in.Text(t.error(), "error"),
+          .labels = {FromWire(t.train_labels()), FromWire(t.eval_labels())}};
 }
 
 flatbuffers::Offset<wire::WorkRequest> Write(const WorkRequest& m, Writer& out) {

@@ -93,7 +93,14 @@ class Trainer::Session {
   ~Session() { parameters_.Close(); }
 
   Prepared prepared() const {
-    return {train_->size(), eval_examples(), FingerprintOf(*train_, eval_.get()), arithmetic_};
+    const auto spread_of = [this](const Dataset* data) {
+      return loss_ == Loss::kSoftmaxCrossEntropy && data != nullptr ? SpreadOf(data->LabelCounts()) : LabelSpread();
+    };
+    return {.train_examples = train_->size(),
+            .eval_examples = eval_examples(),
+            .fingerprint = FingerprintOf(*train_, eval_.get()),
+            .arithmetic = arithmetic_,
+            .labels = {spread_of(train_.get()), spread_of(eval_.get())}};
   }
 
   void Train(const TrainStep& request, const Done& done) {

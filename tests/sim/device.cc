@@ -76,7 +76,10 @@ void Device::Carry(Ticket ticket, const Prepare& request) {
   }
   const Duration indexing = std::max(time, std::min<Duration>(time * plan_->device.indexing, kLongestIndexing));
   Finish(indexing, {ticket, absl::OkStatus(),
-                    Prepared{plan_->train_examples, plan_->eval_examples, FingerprintFor(request.job)}});
+                    Prepared{.train_examples = plan_->train_examples,
+                             .eval_examples = plan_->eval_examples,
+                             .fingerprint = FingerprintFor(request.job),
+                             .labels = kLabels}});
 }
 
 uint64_t Device::FingerprintFor(const JobSpec& job) const {

@@ -111,6 +111,9 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
       report->fingerprint != process.device->FingerprintFor(job->second)) {
     Add(process, "reports the data of another job");
   }
+  if (report != nullptr && report->error.empty() && report->labels != Device::kLabels) {
+    Add(process, "reports labels that its device did not find");
+  }
   const auto* beat = std::get_if<Heartbeat>(&send->message);
   if (beat != nullptr && beat->placement != 0) beats_as_ = beat->from;
   if (const auto* pull = std::get_if<Pull>(&send->message)) OnPull(process, worker, *pull);

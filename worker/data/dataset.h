@@ -7,17 +7,20 @@
 // Threads: reading is const and may happen on several threads.
 // Errors: NOT_FOUND, DATA_LOSS (truncated, trailing bytes, a damaged gzip stream) or INVALID_ARGUMENT (wrong magic,
 //   counts that disagree), always with file and offset.
+// Tests: tests/unit/worker/dataset_test.cc, idx_test.cc.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "job/job.h"
 #include "runtime/prng.h"
+#include "schema/label_spread.h"
 
 namespace downpour {
 
@@ -30,6 +33,7 @@ class Dataset {
   virtual int32_t classes() const = 0;  // largest label + 1
   // Over every byte that training sees: two copies of one data set have the same, however they are compressed.
   virtual uint64_t fingerprint() const = 0;
+  virtual std::vector<uint64_t> LabelCounts() const = 0;  // examples of each class. Cost: O(examples)
 
   // Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the buffers then.
   virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const = 0;
@@ -39,6 +43,10 @@ class Dataset {
 inline uint64_t FingerprintOf(const Dataset& train, const Dataset* eval) {
   return MixAll(train.fingerprint(), eval == nullptr ? 0 : eval->fingerprint());
 }
+
+// Not known where there are too few examples to tell: fewer than 50 of each class that occurs, on the mean, or fewer
+// than 30 beside the most frequent one.
+LabelSpread SpreadOf(absl::Span<const uint64_t> label_counts);
 
 // `format` is the job file's data.format; "idx" is known so far.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);

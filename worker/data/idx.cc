@@ -171,6 +171,11 @@ class IdxDataset final : public Dataset {
   int64_t input_width() const override { return width_; }
   int32_t classes() const override { return classes_; }
   uint64_t fingerprint() const override { return fingerprint_; }
+  std::vector<uint64_t> LabelCounts() const override {
+    std::vector<uint64_t> counts(static_cast<size_t>(classes_));
+    for (const uint8_t label : labels_.elements) ++counts[label];
+    return counts;
+  }
 
   absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const override {
     for (size_t row = 0; row < ids.size(); ++row) {

@@ -187,7 +187,7 @@ void ChiefHarness::Beat(FakeMember& member, std::vector<std::string> lines) {
 }
 
 void ChiefHarness::ReportData(FakeMember& member, uint64_t fingerprint) {
-  Say(member.control, DataReport{member.id, kTrainExamples, kEvalExamples, fingerprint, ""});
+  Say(member.control, DataReport{member.id, kTrainExamples, kEvalExamples, fingerprint, "", {labels, labels}});
 }
 
 void ChiefHarness::RunToRunning() {

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <utility>
+
 #include "chief/step_context.h"
 #include "tests/unit/chief/parts_fixture.h"
 
@@ -25,6 +29,35 @@ TEST(DataPlanTest, TheFirstGoodReportFixesThePlan) {
   ASSERT_TRUE(data.Validate("worker-1", ReportOf(12, 10, 7)).ok());
   EXPECT_EQ(data.plan().total_leases(), 6u);
   EXPECT_EQ(data.shape().eval_examples, 10u);
+}
+
+TEST(DataPlanTest, TheFirstGoodReportThatKnowsHowLabelsAreSpreadSaysIt) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  const LabelSpread train = {0.6, 0.7}, eval = {0.5, 0.8};
+  DataReport report = ReportOf(12, 10, 7);
+  ASSERT_TRUE(data.Validate("worker-0", report).ok());
+  EXPECT_FALSE(data.labels().train.known());
+  report.labels = {train, eval};
+  ASSERT_TRUE(data.Validate("worker-1", report).ok());
+  report.labels = {{0.1, 0.9}, {0.1, 0.9}};
+  ASSERT_TRUE(data.Validate("worker-2", report).ok());
+  EXPECT_EQ(data.labels(), (LabelSpreads{train, eval}));
+}
+
+TEST(DataPlanTest, LabelsThatAreSpreadAsNoneCanBeAreRefused) {
+  const JobSpec job = SmallJob();
+  const double nan = std::nan(""), infinite = std::numeric_limits<double>::infinity();
+  for (const LabelSpread& bad :
+       {LabelSpread{-1, 0.5}, {41, 0.5}, {nan, 0.5}, {infinite, 0.5}, {1, -0.1}, {1, 1.1}, {1, nan}}) {
+    DataPlan data(job);
+    DataReport report = ReportOf(12, 10, 7);
+    report.labels.train = bad;
+    EXPECT_TRUE(absl::IsInvalidArgument(data.Validate("worker-0", report))) << bad.entropy << " " << bad.largest;
+    std::swap(report.labels.train, report.labels.eval);
+    EXPECT_TRUE(absl::IsInvalidArgument(data.Validate("worker-0", report))) << bad.entropy << " " << bad.largest;
+    EXPECT_FALSE(data.fixed());
+  }
 }
 
 TEST(DataPlanTest, ADifferingCopyIsRefusedByName) {

@@ -80,7 +80,7 @@ TEST_F(LearningWatchTest, AReadingIsTheMeanOfManyExamples) {
 TEST_F(LearningWatchTest, AnEvaluationIsJudgedByLossAndAccuracy) {
   const auto after = [&](double loss, double accuracy, double share) {
     LearningWatch watch = of_ten_classes;
-    watch.ReportEvaluation(loss, accuracy, share);
+    watch.ReportEvaluation({loss, accuracy, share});
     return watch.trouble();
   };
   EXPECT_EQ(after(2.3, 0.098, 1), Trouble::kAtChance);
@@ -91,24 +91,82 @@ TEST_F(LearningWatchTest, AnEvaluationIsJudgedByLossAndAccuracy) {
   EXPECT_EQ(after(std::nan(""), 0, 0.1), Trouble::kNotFinite);
 }
 
+// A guess has less loss than ln 3, and more than 1.2/3 right.
+constexpr LabelSpread kUneven = {.entropy = 0.898, .largest = 0.6};
+
+class FrequenciesTest : public ::testing::Test {
+ protected:
+  Trouble After(const LearningWatch::Evaluated& evaluated, std::initializer_list<double> readings) const {
+    return AfterReadingsAnd(evaluated, readings).trouble();
+  }
+  LearningWatch AfterReadingsAnd(const LearningWatch::Evaluated& evaluated,
+                                 std::initializer_list<double> readings) const {
+    LearningWatch watch(4000, 10, 3);
+    for (const double reading : readings) watch.ReportLease(reading * 1000, 1000);
+    watch.ReportEvaluation(evaluated);
+    return watch;
+  }
+};
+
+TEST_F(FrequenciesTest, AGuessByThemIsSeen) {
+  EXPECT_EQ(After({0.898, 0.6, 1, {kUneven, kUneven}}, {0.9}), Trouble::kAtFrequencies);
+  EXPECT_EQ(After({9, 0.6, 1, {kUneven, kUneven}}, {5}), Trouble::kAtFrequencies);
+  EXPECT_EQ(After({0.898, 0.6, 0.1, {kUneven, kUneven}}, {0.9}), Trouble::kNone) << "it has only begun";
+  EXPECT_EQ(After({0.88, 0.6, 1, {kUneven, kUneven}}, {0.9}), Trouble::kNone) << "it begins to tell them apart";
+  EXPECT_EQ(After({0.898, 0.7, 1, {kUneven, kUneven}}, {0.9}), Trouble::kNone) << "and so here";
+}
+
+TEST_F(FrequenciesTest, OfMostExamplesInOneClassAFifthOfTheOthersIsMoreThanAGuess) {
+  const LabelSpread rare = {.entropy = 0.325, .largest = 0.9};
+  EXPECT_EQ(After({0.325, 0.91, 1, {rare, rare}}, {0.33}), Trouble::kAtFrequencies);
+  EXPECT_EQ(After({0.325, 0.93, 1, {rare, rare}}, {0.33}), Trouble::kNone);
+}
+
+TEST_F(FrequenciesTest, WhatLearnedItsTrainingDataIsNotBlamed) {
+  EXPECT_EQ(After({0.95, 0.6, 1, {kUneven, kUneven}}, {0.5}), Trouble::kNone);
+  EXPECT_EQ(After({0.95, 0.6, 1, {kUneven, kUneven}}, {}), Trouble::kNone) << "nobody knows what it learned";
+  LearningWatch small(90, 10, 3);  // never has a reading
+  small.ReportLease(0.02 * 900, 900);
+  small.ReportEvaluation({0.95, 0.6, 1, {kUneven, kUneven}});
+  EXPECT_EQ(small.trouble(), Trouble::kNone);
+}
+
+TEST_F(FrequenciesTest, EachSetHasItsOwn) {
+  const LabelSpread even = {.entropy = 1.0986, .largest = 1.0 / 3};
+  EXPECT_EQ(After({0.9, 0.55, 1, {even, kUneven}}, {0.95}), Trouble::kNone) << "trained on all classes alike";
+  EXPECT_EQ(After({1.1, 0.6, 1, {even, kUneven}}, {1.1}), Trouble::kAtFrequencies);
+  EXPECT_EQ(After({0.898, 0.6, 1, {{}, kUneven}}, {0.9}), Trouble::kNone) << "not known";
+  EXPECT_EQ(After({0.898, 0.6, 1, {kUneven, {}}}, {0.9}), Trouble::kNone) << "not known";
+}
+
+TEST_F(FrequenciesTest, CountUntilTrainingLearnedMore) {
+  LearningWatch watch = AfterReadingsAnd({0.898, 0.6, 0.5, {kUneven, kUneven}}, {0.9});
+  watch.ReportLease(0.85 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kAtFrequencies) << "on the mean hardly less";
+  watch.ReportLease(0.7 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kNone);
+}
+
 TEST_F(LearningWatchTest, AnEvaluationCountsUntilTheNextOrUntilTrainingLearned) {
   LearningWatch watch = of_ten_classes;
-  watch.ReportEvaluation(2.31, 0.1, 0.5);
+  watch.ReportEvaluation({2.31, 0.1, 0.5});
   watch.ReportLease(2.25 * 1000, 1000);
   EXPECT_EQ(watch.trouble(), Trouble::kAtChance);
   watch.ReportLease(2.0 * 1000, 1000);
   EXPECT_EQ(watch.trouble(), Trouble::kNone);
-  watch.ReportEvaluation(2.31, 0.1, 0.6);
-  watch.ReportEvaluation(2.0, 0.3, 0.7);
+  watch.ReportEvaluation({2.31, 0.1, 0.6});
+  watch.ReportEvaluation({2.0, 0.3, 0.7});
   EXPECT_EQ(watch.trouble(), Trouble::kNone);
 }
 
 class LearningOfAJobTest : public ChiefRoleTest {
  protected:
-  void TrainOfTwoClasses(double evaluated_loss) {
+  void TrainOfTwoClasses(double evaluated_loss, const LabelSpread& labels = {}) {
     StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
                   "training.pullAhead=true"});
     cluster->evaluated_loss = evaluated_loss;  // half of the examples are right
+    cluster->labels = labels;
+    cluster->ReportData(cluster->worker[0]);
     TrainAndEvaluate();
     cluster->Wait(100ms);
     ASSERT_EQ(cluster->role->state(), JobState::kSucceeded);
@@ -122,6 +180,15 @@ TEST_F(LearningOfAJobTest, ASuccessAtChanceSaysSoInStatusAndSummary) {
             "the loss stays at that of a guess among 2 classes (0.693); the likely cause: the learning rate; begin "
             "again in another job folder with --set training.optimizer.learningRate=0.025");
   EXPECT_EQ(nlohmann::json::parse(cluster->disk->At("summary.json"))["diverging"], Diverging());
+}
+
+// Of a loss of 0.5 on the training data, as that of leases is.
+TEST_F(LearningOfAJobTest, ASuccessByGuessingFrequenciesSaysSo) {
+  TrainOfTwoClasses(0.6, {.entropy = 0.5, .largest = 0.8});
+  EXPECT_EQ(Diverging(),
+            "the evaluation's loss (0.6) and accuracy (50.0 %) are no better than by guessing from how frequent the "
+            "classes are (0.5 and 80.0 %); the likely cause: the learning rate, if the data tell the classes apart; "
+            "begin again in another job folder with --set training.optimizer.learningRate=0.025");
 }
 
 TEST_F(LearningOfAJobTest, WhatLearnedHasNothingToSay) {

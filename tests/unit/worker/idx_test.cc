@@ -49,6 +49,7 @@ TEST_F(IdxTest, ReadsBatchesInTheOrderAskedFor) {
   EXPECT_EQ((*data)->size(), 3u);
   EXPECT_EQ((*data)->input_width(), 4);
   EXPECT_EQ((*data)->classes(), 10);
+  EXPECT_EQ((*data)->LabelCounts(), (std::vector<uint64_t>{1, 0, 0, 0, 0, 0, 0, 1, 0, 1}));
   std::vector<uint8_t> inputs(8);
   std::vector<int32_t> labels(2);
   ASSERT_TRUE((*data)->ReadBatch({2, 0}, inputs.data(), labels.data()).ok());
