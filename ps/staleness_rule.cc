@@ -13,6 +13,7 @@ constexpr double kPacedDifferences = 16;  // likewise, with local steps
 constexpr double kAtOnce = 0.1;           // times the root of b: of a gradient's whole effect
 constexpr uint64_t kPushesOfMean = 64;
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
+constexpr uint64_t kRareFrom = 4;  // beyond twice the mean
 
 // Each of the others pushes once while one computes, and once more if they pull ahead. That is no part of the plan, so
 // the larger number stands for both: the first pushes soon say what is so.
@@ -57,7 +58,8 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, const SliceTraits&
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes) {
-  const auto seen = static_cast<int64_t>(std::min(staleness, kMostCounted) * kStalenessOne);
+  const uint64_t most = std::min(2 * usual + kRareFrom * kStalenessOne, kMostUsualStaleness);
+  const auto seen = static_cast<int64_t>(std::min(std::min(staleness, kMostCounted) * kStalenessOne, most));
   const auto before = static_cast<int64_t>(usual);
   return static_cast<uint64_t>(before + (seen - before) / static_cast<int64_t>(std::min(pushes, kPushesOfMean)));
 }

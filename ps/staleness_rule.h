@@ -103,7 +103,9 @@ class StalenessRule {
 
 // How stale the pushes of a slice usually are, in units of 1/kStalenessOne: a mean over `pushes` of them (at least 1),
 // and over about 64 where there were more. One push that happens to be fresh is no reason to let it count more than its
-// neighbours do.
+// neighbours do. Nor is one that was computed long ago, by a worker that stood still, a reason to let the momentum
+// remember many times longer: what single batches put into it would then be applied over and over. So a push counts as
+// at most twice the mean and 4.
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes);
 
 }  // namespace downpour

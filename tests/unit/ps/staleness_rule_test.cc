@@ -134,12 +134,25 @@ constexpr uint64_t kMany = 1000;
 
 TEST(UsualStalenessTest, IsTheMeanOfTheLastPushes) {
   EXPECT_EQ(UsualStaleness(0, 0, kMany), 0u);
-  EXPECT_EQ(UsualStaleness(0, 64, kMany), kStalenessOne);
+  EXPECT_EQ(UsualStaleness(8 * kStalenessOne, 16, kMany), 8 * kStalenessOne + 8 * kStalenessOne / 64);
   uint64_t usual = 0;
   for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 10, kMany);
   EXPECT_NEAR(static_cast<double>(usual), 10.0 * kStalenessOne, 64);
   for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 0, kMany);
   EXPECT_LT(usual, 64u);
+}
+
+// As by a worker that stood still while others pushed.
+TEST(UsualStalenessTest, IsHardlyChangedByOnePushOfLongAgo) {
+  for (const uint64_t usual : {0, 1, 15}) {
+    const uint64_t most = 2 * usual + 4;
+    EXPECT_EQ(UsualStaleness(usual * kStalenessOne, 5000, kMany), UsualStaleness(usual * kStalenessOne, most, kMany));
+    EXPECT_LT(UsualStaleness(usual * kStalenessOne, most - 1, kMany),
+              UsualStaleness(usual * kStalenessOne, most, kMany));
+  }
+  uint64_t rising = 0;
+  for (int i = 0; i < 300; ++i) rising = UsualStaleness(rising, 31, kMany);
+  EXPECT_GT(rising, 30 * kStalenessOne) << "workers that join are soon counted";
 }
 
 TEST(UsualStalenessTest, OfFewPushesIsTheMeanOfAll) {
