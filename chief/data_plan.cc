@@ -1,5 +1,6 @@
 #include "chief/data_plan.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,9 +24,9 @@ std::string NameOf(const char* key, const FilePair& files) {
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }
 
-// At most 2^53 classes, each as frequent.
-bool CanBe(const LabelSpread& spread) {
-  return spread.entropy >= 0 && spread.entropy < 40 && spread.largest >= 0 && spread.largest <= 1;
+bool CanBe(const Guess& guess) {
+  return guess.loss >= 0 && guess.loss <= std::numeric_limits<float>::max() && guess.accuracy >= 0 &&
+         guess.accuracy <= 1;
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
     return absl::InvalidArgumentError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
                                                    report.eval_examples, " evaluation examples"));
   }
-  if (!CanBe(report.labels.train) || !CanBe(report.labels.eval)) {
-    return absl::InvalidArgumentError(absl::StrCat(task, " claims labels that are spread as none can be"));
+  if (!CanBe(report.guesses.train) || !CanBe(report.guesses.eval)) {
+    return absl::InvalidArgumentError(absl::StrCat(task, " claims labels of which no guess can be"));
   }
   const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
   if (fixed() && found != shape_) {
@@ -92,8 +93,8 @@ absl::Status DataPlan::Validate(const std::string& task, const DataReport& repor
   refused_.erase(task);
   if (!fixed()) Fix({report.train_examples, report.eval_examples, report.fingerprint}, task);
   // Of the same bytes others say the same, but for how their CPUs round.
-  if (!labels_.train.known()) labels_.train = report.labels.train;
-  if (!labels_.eval.known()) labels_.eval = report.labels.eval;
+  if (!guesses_.train.known()) guesses_.train = report.guesses.train;
+  if (!guesses_.eval.known()) guesses_.eval = report.guesses.eval;
   return absl::OkStatus();
 }
 

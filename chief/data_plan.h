@@ -43,7 +43,7 @@ class DataPlan {
   const Plan& plan() const { return plan_; }
   const DataShape& shape() const { return shape_; }
   // As the first worker said whose report was good; not known before.
-  const LabelSpreads& labels() const { return labels_; }
+  const Guesses& guesses() const { return guesses_; }
 
   // Tasks whose last report was refused, and why. A restarted process counts as its predecessor until it reports.
   const std::map<std::string, absl::Status>& refused() const { return refused_; }
@@ -56,7 +56,7 @@ class DataPlan {
   std::string source_;  // who fixed it, for people
   DataShape shape_;
   Plan plan_;
-  LabelSpreads labels_;
+  Guesses guesses_;
   std::map<std::string, absl::Status> refused_;
 };
 

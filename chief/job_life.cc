@@ -1,18 +1,13 @@
 #include "chief/job_life.h"
 
 #include "absl/strings/str_format.h"
+#include "chief/learning_watch.h"
 #include "schema/typed_command.h"
 
 namespace downpour {
-namespace {
-
-constexpr double kRateDivisor = 10;  // by as much, where the model diverged
-
-}  // namespace
-
 std::string CommandToStart(const ChiefOptions& options, bool diverged) {
   if (!diverged) return options.command;
-  const double rate = options.job.training.optimizer.learning_rate / kRateDivisor;
+  const double rate = options.job.training.optimizer.learning_rate / kOtherRate;
   return WithFlag(options.command, absl::StrFormat("--set training.optimizer.learningRate=%.3g", rate));
 }
 

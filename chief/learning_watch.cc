@@ -27,10 +27,10 @@ constexpr double kRisen = 0.25;            // of chance, or of the first reading
 constexpr double kRecovering = 0.9;        // of the oldest that is judged
 constexpr double kShare = 0.125;           // of the job, before an evaluation is judged
 
-constexpr double kFarAbove = 1.5;  // chance: no longer a guess's
+constexpr double kElsewhere = 1.1;  // times chance: not where a model begins
+constexpr double kFarAbove = 1.5;   // likewise: no longer a guess's
 
-constexpr double kStale = 2;      // on the mean: as of three workers
-constexpr double kLowerRate = 4;  // the rate to try is lower by as much
+constexpr double kStale = 2;  // on the mean: as of three workers
 
 }  // namespace
 
@@ -61,40 +61,56 @@ void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
     best_ = std::min(best_.value_or(readings_.front()), readings_.front());
     readings_.pop_front();
   }
-  const bool learned = judged_ == Trouble::kAtFrequencies ? LearnedFrequencies() : reading < kLearned * chance_;
+  if (std::isfinite(reading)) highest_ = std::max(highest_, reading);
+  const bool learned = judged_ == Trouble::kGuesses ? LearnedMoreThanGuess() : LearnedMoreThanChance();
   if (std::isfinite(reading) && (chance_ == 0 || learned)) judged_ = Trouble::kNone;
 }
 
 void LearningWatch::ReportEvaluation(const Evaluated& evaluated) {
   infinite_ |= std::isinf(evaluated.loss);
+  if (std::isfinite(evaluated.loss)) highest_ = std::max(highest_, evaluated.loss);
   evaluated_ = evaluated;
   judged_ = Judged();
 }
 
+// A model that learned its training data overfits, or those for evaluation are others: that is no divergence.
 LearningWatch::Trouble LearningWatch::Judged() const {
-  const auto& [loss, accuracy, share, labels] = evaluated_;
+  const auto& [loss, accuracy, share, guesses] = evaluated_;
+  const bool has_classes = chance_ > 0;
   if (!std::isfinite(loss)) return Trouble::kNotFinite;
-  if (chance_ == 0 || share < kShare) return Trouble::kNone;
+  if (share < kShare) return Trouble::kNone;
   const bool at_chance =
-      loss >= kEvaluatedChance * chance_ && accuracy * static_cast<double>(classes_) <= kGuessedRight;
-  if (at_chance) return Trouble::kAtChance;
-  if (!labels.train.known() || !labels.eval.known()) return Trouble::kNone;
-  const double margin = kMargin * std::min(labels.eval.largest, 1 - labels.eval.largest);
-  const bool guesses = loss >= kEvaluatedChance * labels.eval.entropy && accuracy <= labels.eval.largest + margin;
-  // One that has learned its training data overfits, or those for evaluation are others.
-  return guesses && !LearnedFrequencies() ? Trouble::kAtFrequencies : Trouble::kNone;
+      has_classes && loss >= kEvaluatedChance * chance_ && accuracy * static_cast<double>(classes_) <= kGuessedRight;
+  if (at_chance && !LearnedMoreThanChance()) return Trouble::kAtChance;
+  const Guess& guess = guesses.eval;
+  if (!guesses.train.known() || !guess.known()) return Trouble::kNone;
+  const double margin = kMargin * std::min(guess.accuracy, 1 - guess.accuracy);
+  const bool is_guess = loss >= kEvaluatedChance * guess.loss && (!has_classes || accuracy <= guess.accuracy + margin);
+  return is_guess && !LearnedMoreThanGuess() ? Trouble::kGuesses : Trouble::kNone;
 }
 
+bool LearningWatch::has_learned() const {
+  const Guess& guess = evaluated_.guesses.train;
+  return best_ && *best_ < kLearned * (guess.known() ? std::min(guess.loss, chance_) : chance_);
+}
+
+bool LearningWatch::was_elsewhere() const { return chance_ > 0 && (highest_ > kElsewhere * chance_ || has_learned()); }
+
 // None before any lease.
-std::optional<double> LearningWatch::RecentLoss() const {
+std::optional<double> LearningWatch::MeanOfReadings() const {
   if (readings_.empty()) return examples_ == 0 ? std::nullopt : std::optional(sum_ / static_cast<double>(examples_));
   return std::accumulate(readings_.begin(), readings_.end(), 0.0) / static_cast<double>(readings_.size());
 }
 
 // Where nothing was reported, as by a chief that began anew, nothing speaks against it.
-bool LearningWatch::LearnedFrequencies() const {
-  const std::optional<double> recent = RecentLoss();
-  return !recent || *recent < kLearned * evaluated_.labels.train.entropy;
+bool LearningWatch::LearnedMoreThanGuess() const {
+  const std::optional<double> mean = MeanOfReadings();
+  return !mean || *mean < kLearned * evaluated_.guesses.train.loss;
+}
+
+bool LearningWatch::LearnedMoreThanChance() const {
+  const double newest = readings_.empty() ? MeanOfReadings().value_or(chance_) : readings_.back();
+  return newest < kLearned * chance_;
 }
 
 bool LearningWatch::StaysAtChance() const {
@@ -119,30 +135,68 @@ LearningWatch::Trouble LearningWatch::trouble() const {
 
 namespace {
 
+std::string OfGuess(const LearningWatch& learning) {
+  const auto& [loss, accuracy, share, guesses] = learning.evaluated();
+  if (learning.classes() == 0) {
+    return absl::StrFormat("the evaluation's loss (%.4g) is no less than by guessing the mean of the labels (%.4g)",
+                           loss, guesses.eval.loss);
+  }
+  return absl::StrFormat(
+      "the evaluation's loss (%.4g) is no less than by guessing from how frequent the classes are (%.4g), and its"
+      " accuracy (%.1f %%) no more (%.1f %%)",
+      loss, guesses.eval.loss, 100 * accuracy, 100 * guesses.eval.accuracy);
+}
+
 std::string WhatIsWrong(const LearningWatch& learning) {
   switch (learning.trouble()) {
     case LearningWatch::Trouble::kNone:
       return "";
     case LearningWatch::Trouble::kNotFinite:
       return "the loss is not finite";
-    case LearningWatch::Trouble::kAtChance:
+    case LearningWatch::Trouble::kAtChance: {
+      const std::string before =
+          learning.has_learned() ? absl::StrFormat(", after %.3g at its best", learning.best()) : "";
       return learning.newest() < kFarAbove * learning.chance()
-                 ? absl::StrFormat("the loss stays at that of a guess among %d classes (%.3f)", learning.classes(),
-                                   learning.chance())
-                 : absl::StrFormat("the loss stays above that of a guess among %d classes (%.3f), at %.3g",
-                                   learning.classes(), learning.chance(), learning.newest());
-    case LearningWatch::Trouble::kAtFrequencies: {
-      const auto& [loss, accuracy, share, labels] = learning.evaluated();
-      return absl::StrFormat(
-          "the evaluation's loss (%.4g) and accuracy (%.1f %%) are no better than by guessing from how frequent the"
-          " classes are (%.4g and %.1f %%)",
-          loss, 100 * accuracy, labels.eval.entropy, 100 * labels.eval.largest);
+                 ? absl::StrFormat("the loss stays at that of a guess among %d classes (%.3f)%s", learning.classes(),
+                                   learning.chance(), before)
+                 : absl::StrFormat("the loss stays above that of a guess among %d classes (%.3f), at %.3g%s",
+                                   learning.classes(), learning.chance(), learning.newest(), before);
     }
+    case LearningWatch::Trouble::kGuesses:
+      return OfGuess(learning);
     case LearningWatch::Trouble::kRising:
       return absl::StrFormat("the training loss has risen for long, to %.3g from %.3g at its best", learning.newest(),
                              learning.best());
   }
   return "";
+}
+
+// Why, and what to type. Gradients are to blame for being stale where nothing damps them. Else the rate is.
+std::string CauseAndRemedies(const LearningWatch& learning, const JobSpec& job, int64_t workers, double staleness) {
+  const TrainingSpec& training = job.training;
+  const bool stale = staleness >= kStale, undamped = stale && training.staleness_method == StalenessMethod::kNone;
+  const bool learns_nothing =
+      learning.trouble() == LearningWatch::Trouble::kAtChance || learning.trouble() == LearningWatch::Trouble::kGuesses;
+  const bool may_be_low = learns_nothing && !undamped && !learning.was_elsewhere();
+  const auto rate = [&](double factor) {
+    return absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate * factor);
+  };
+  std::vector<std::string> remedies;
+  if (undamped) remedies.push_back("--set training.staleness.method=auto");
+  if (!undamped) remedies.push_back(rate(1 / kOtherRate));
+  if (may_be_low) remedies.push_back(rate(kOtherRate));
+  if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
+  if (stale && job.cluster.scale_tier == kCustomTier && workers > 1) {
+    remedies.push_back(absl::StrCat("--set cluster.workerCount=", workers / 2));
+  }
+  if (undamped) remedies.push_back(rate(1 / kOtherRate));
+  const std::string by = absl::StrFormat("by %.1f updates on the mean", staleness);
+  const std::string cause = undamped     ? absl::StrCat("stale gradients (", by, ")")
+                            : may_be_low ? "a learning rate that is too high or too low"
+                            : stale ? absl::StrCat("a learning rate that is too high for gradients that are stale ", by)
+                                    : "a learning rate that is too high";
+  return absl::StrCat(cause, learns_nothing ? ", if the data tell anything of the labels" : "",
+                      "; begin again in another job folder with ", absl::StrJoin(remedies, " or "));
 }
 
 }  // namespace
@@ -158,24 +212,8 @@ std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int
     return "the loss that the code reports is no number, though no ps tells of gradients that were not finite; the"
            " likely cause: what the code returns as its loss, and not training";
   }
-  const TrainingSpec& training = job.training;
-  const double mean = MeanStaleness(servers.staleness);
-  const bool stale = mean >= kStale;
-  std::vector<std::string> remedies;
-  if (stale && training.staleness_method == StalenessMethod::kNone) {
-    remedies.push_back("--set training.staleness.method=auto");
-  }
-  if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
-  if (stale && job.cluster.scale_tier == kCustomTier && workers > 1) {
-    remedies.push_back(absl::StrCat("--set cluster.workerCount=", workers / 2));
-  }
-  remedies.push_back(
-      absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate / kLowerRate));
-  const std::string cause =
-      stale ? absl::StrFormat("stale gradients (by %.1f updates on the mean)", mean) : "the learning rate";
-  const bool may_be_data = learning.trouble() == LearningWatch::Trouble::kAtFrequencies;
-  return absl::StrCat(what, "; the likely cause: ", cause, may_be_data ? ", if the data tell the classes apart" : "",
-                      "; begin again in another job folder with ", absl::StrJoin(remedies, " or "));
+  return absl::StrCat(
+      what, "; the likely cause: ", CauseAndRemedies(learning, job, workers, MeanStaleness(servers.staleness)));
 }
 
 }  // namespace downpour

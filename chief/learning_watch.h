@@ -8,9 +8,8 @@
 // A reading is the mean training loss of committed leases in a row: of 1/40 of the job's examples, of one epoch at most
 //   and of kLeastExamples at least. The same reports in the same order give the same answer.
 // Units: loss per example. Cost: O(1) per report.
-// Source: the expected loss of a model that knows nothing of its input is at least the entropy of the labels, which is
-//   ln(classes) where these are equally frequent (Shannon 1948). A reading has too few examples of rare classes to be
-//   held against their entropy, and so only evaluations are.
+// Source: schema/guess.h. Readings have too few examples of rare classes to be held against how frequent these are. So
+//   they are held against a guess among classes that are equally frequent.
 // Tests: tests/unit/chief/learning_watch_test.cc.
 #pragma once
 
@@ -21,10 +20,13 @@
 #include <string>
 
 #include "job/job.h"
-#include "schema/label_spread.h"
+#include "schema/guess.h"
 #include "schema/message.h"
 
 namespace downpour {
+
+// A rate that may be at fault is to be lower, or higher, by as much.
+inline constexpr double kOtherRate = 10;
 
 class LearningWatch {
  public:
@@ -32,13 +34,13 @@ class LearningWatch {
   static constexpr uint64_t kLeastExamples = 1000;  // fewer tell chance from learning too badly
   static constexpr size_t kJudged = 4;              // readings in a row that have to agree, or whose mean counts
 
-  enum class Trouble { kNone, kNotFinite, kAtChance, kAtFrequencies, kRising };
+  enum class Trouble { kNone, kNotFinite, kAtChance, kGuesses, kRising };
 
   struct Evaluated {
     double loss = 0;
     double accuracy = 0;
     double share = 0;  // of the job that was committed when the evaluation began
-    LabelSpreads labels = {};
+    Guesses guesses = {};
   };
 
   LearningWatch() = default;
@@ -56,12 +58,16 @@ class LearningWatch {
   uint64_t classes() const { return classes_; }
   double chance() const { return chance_; }                  // the loss of a guess; 0: not known
   const Evaluated& evaluated() const { return evaluated_; }  // the last one
+  // Some loss was above that of a guess, or had been below it: the rate is not too low.
+  bool was_elsewhere() const;
   double newest() const { return readings_.empty() ? 0 : readings_.back(); }
   double best() const { return *best_; }  // likewise
+  bool has_learned() const;               // and may have lost it again
 
  private:
-  std::optional<double> RecentLoss() const;
-  bool LearnedFrequencies() const;
+  std::optional<double> MeanOfReadings() const;
+  bool LearnedMoreThanGuess() const;
+  bool LearnedMoreThanChance() const;
   Trouble Judged() const;
   bool StaysAtChance() const;
   bool Rises() const;
@@ -77,6 +83,7 @@ class LearningWatch {
   Evaluated evaluated_;
   Trouble judged_ = Trouble::kNone;  // by the last evaluation
   bool infinite_ = false;            // some loss was
+  double highest_ = 0;               // loss of readings and evaluations that was finite
 };
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.

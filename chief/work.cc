@@ -169,11 +169,12 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
     const std::string accuracy = has_accuracy ? absl::StrFormat(", accuracy %.4f", result.accuracy) : "";
     chief_.context.out.Info(absl::StrFormat("evaluation after %s: loss %.4f%s on %d examples",
                                             Counted(result.epoch, "epoch"), result.loss, accuracy, result.examples));
-    chief_.learning.ReportEvaluation(
-        {.loss = result.loss,
-         .accuracy = result.accuracy,
-         .share = static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs),
-         .labels = chief_.data.labels()});
+    const uint64_t fewer = chief_.journal.record().early.epochs;  // 0: it does not stop early
+    const uint64_t epochs = fewer == 0 ? static_cast<uint64_t>(chief_.job.training.epochs) : fewer;
+    chief_.learning.ReportEvaluation({.loss = result.loss,
+                                      .accuracy = result.accuracy,
+                                      .share = static_cast<double>(result.epoch) / static_cast<double>(epochs),
+                                      .guesses = chief_.data.guesses()});
     WarnOfTrouble();
     ConsiderStopping();
   }

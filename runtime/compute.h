@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "job/job.h"
+#include "schema/guess.h"
 #include "schema/ids.h"
-#include "schema/label_spread.h"
 #include "schema/payload.h"
 
 namespace downpour {
@@ -63,7 +63,7 @@ struct Prepared {
   uint64_t fingerprint = 0;
   std::string arithmetic = {};  // for people: what is computed in what precision; may be empty
   bool needs_code = false;      // the device lacks the code of job.python: it is to be prepared again, with the code
-  LabelSpreads labels = {};     // of a loss that has classes
+  Guesses guesses = {};         // of a loss that is no code of the user's
 };
 
 // Before a Prepared that takes long, any number of times: what the device is at. Nothing is prepared yet.

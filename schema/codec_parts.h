@@ -150,7 +150,7 @@ inline wire::Epoch ToWire(SliceEpoch epoch) { return {epoch.term, epoch.n}; }
 inline wire::Round ToWire(Round round) { return {round.term, round.n}; }
 inline wire::Version ToWire(Version version) { return {ToWire(version.epoch), version.n}; }
 inline wire::Interval ToWire(const IntervalSet::Interval& interval) { return {interval.begin, interval.end}; }
-inline wire::LabelSpread ToWire(const LabelSpread& spread) { return {spread.entropy, spread.largest}; }
+inline wire::Guess ToWire(const Guess& guess) { return {guess.loss, guess.accuracy}; }
 inline SliceEpoch FromWire(const wire::Epoch& epoch) { return {epoch.term(), epoch.n()}; }
 inline Version FromWire(const wire::Version& version) { return {FromWire(version.epoch()), version.n()}; }
 // Fields of a table; an absent one is zero.
@@ -158,8 +158,8 @@ inline SliceEpoch FromWire(const wire::Epoch* epoch) { return epoch == nullptr ?
 inline Round FromWire(const wire::Round* round) {
   return round == nullptr ? Round{} : Round{round->term(), round->n()};
 }
-inline LabelSpread FromWire(const wire::LabelSpread* spread) {
-  return spread == nullptr ? LabelSpread{} : LabelSpread{spread->entropy(), spread->largest()};
+inline Guess FromWire(const wire::Guess* guess) {
+  return guess == nullptr ? Guess{} : Guess{guess->loss(), guess->accuracy()};
 }
 
 // Probe::Item and its like, which are a slice in an epoch.

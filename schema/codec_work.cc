@@ -103,7 +103,7 @@ Placement Read(const wire::Placement& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::DataReport> Write(const DataReport& m, Writer& out) {
-  const wire::LabelSpread train = ToWire(m.labels.train), eval = ToWire(m.labels.eval);
+  const wire::Guess train = ToWire(m.guesses.train), eval = ToWire(m.guesses.eval);
   return wire::CreateDataReport(out.fbb, ToNumber(m.from), m.train_examples, m.eval_examples, m.fingerprint,
                                 out.Text(m.error), &train, &eval);
 }
@@ -114,7 +114,7 @@ DataReport Read(const wire::DataReport& t, Reader& in) {
           .eval_examples = t.eval_examples(),
           .fingerprint = t.fingerprint(),
           .error = in.Text(t.error(), "error"),
-          .labels = {FromWire(t.train_labels()), FromWire(t.eval_labels())}};
+          .guesses = {FromWire(t.train_guess()), FromWire(t.eval_guess())}};
 }
 
 flatbuffers::Offset<wire::WorkRequest> Write(const WorkRequest& m, Writer& out) {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "schema/guess.h"
 #include "schema/ids.h"
 #include "schema/interval_set.h"
-#include "schema/label_spread.h"
 #include "schema/payload.h"
 
 namespace downpour {
@@ -77,7 +77,7 @@ struct DataReport {  // worker -> chief, after indexing its copy of the data; re
   uint64_t eval_examples = 0;
   uint64_t fingerprint = 0;
   std::string error;  // not empty: the data could not be read; file and offset
-  LabelSpreads labels = {};
+  Guesses guesses = {};
 };
 
 struct WorkRequest {  // worker -> chief: "I hold these and could take more"

@@ -93,14 +93,14 @@ class Trainer::Session {
   ~Session() { parameters_.Close(); }
 
   Prepared prepared() const {
-    const auto spread_of = [this](const Dataset* data) {
-      return loss_ == Loss::kSoftmaxCrossEntropy && data != nullptr ? SpreadOf(data->LabelCounts()) : LabelSpread();
+    const auto guess_of = [this](const Dataset* data) {
+      return data == nullptr ? Guess() : GuessOf(data->LabelCounts(), loss_);
     };
     return {.train_examples = train_->size(),
             .eval_examples = eval_examples(),
             .fingerprint = FingerprintOf(*train_, eval_.get()),
             .arithmetic = arithmetic_,
-            .labels = {spread_of(train_.get()), spread_of(eval_.get())}};
+            .guesses = {guess_of(train_.get()), guess_of(eval_.get())}};
   }
 
   void Train(const TrainStep& request, const Done& done) {

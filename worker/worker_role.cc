@@ -265,7 +265,7 @@ void WorkerRole::Impl::On(ComputeDone& done) {
     data_->train_examples = prepared->train_examples;
     data_->eval_examples = prepared->eval_examples;
     data_->fingerprint = prepared->fingerprint;
-    data_->labels = prepared->labels;
+    data_->guesses = prepared->guesses;
     if (!prepared->arithmetic.empty()) session_.Say(Severity::kInfo, "computes " + prepared->arithmetic, *out_);
   } else {
     data_->error = done.status.ok() ? "the device did not prepare the data" : std::string(done.status.message());

@@ -79,7 +79,7 @@ void Device::Carry(Ticket ticket, const Prepare& request) {
                     Prepared{.train_examples = plan_->train_examples,
                              .eval_examples = plan_->eval_examples,
                              .fingerprint = FingerprintFor(request.job),
-                             .labels = kLabels}});
+                             .guesses = kGuesses}});
 }
 
 uint64_t Device::FingerprintFor(const JobSpec& job) const {

@@ -111,8 +111,8 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
       report->fingerprint != process.device->FingerprintFor(job->second)) {
     Add(process, "reports the data of another job");
   }
-  if (report != nullptr && report->error.empty() && report->labels != Device::kLabels) {
-    Add(process, "reports labels that its device did not find");
+  if (report != nullptr && report->error.empty() && report->guesses != Device::kGuesses) {
+    Add(process, "reports guesses that its device did not find");
   }
   const auto* beat = std::get_if<Heartbeat>(&send->message);
   if (beat != nullptr && beat->placement != 0) beats_as_ = beat->from;

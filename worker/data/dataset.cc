@@ -11,24 +11,43 @@ namespace {
 constexpr double kLeastOfClass = 50;   // examples, on the mean
 constexpr double kLeastOfOthers = 30;  // that are not of the most frequent class
 
+Guess OfClasses(absl::Span<const uint64_t> counts, double all) {
+  Guess guess;
+  for (const uint64_t count : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / all;
+    guess.loss -= share * std::log(share);
+    guess.accuracy = std::max(guess.accuracy, share);
+  }
+  return guess;
+}
+
+// Their mean has their variance as its mean squared error.
+Guess OfNumbers(absl::Span<const uint64_t> counts, double all) {
+  double mean = 0, variance = 0;
+  for (size_t label = 0; label < counts.size(); ++label) {
+    mean += static_cast<double>(label) * (static_cast<double>(counts[label]) / all);
+  }
+  for (size_t label = 0; label < counts.size(); ++label) {
+    const double beside = static_cast<double>(label) - mean;
+    variance += beside * beside * (static_cast<double>(counts[label]) / all);
+  }
+  return {.loss = variance};
+}
+
 }  // namespace
 
-LabelSpread SpreadOf(absl::Span<const uint64_t> label_counts) {
-  double all = 0, most = 0, classes = 0;
+Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss) {
+  double all = 0, most = 0, labels = 0;
   for (const uint64_t count : label_counts) {
     const auto examples = static_cast<double>(count);
     all += examples;
     most = std::max(most, examples);
-    classes += count > 0;
+    labels += count > 0;
   }
-  if (all < kLeastOfClass * classes || all - most < kLeastOfOthers) return {};
-  LabelSpread spread{.largest = most / all};
-  for (const uint64_t count : label_counts) {
-    if (count == 0) continue;
-    const double share = static_cast<double>(count) / all;
-    spread.entropy -= share * std::log(share);
-  }
-  return spread;
+  if (all - most < kLeastOfOthers) return {};
+  if (loss == Loss::kMeanSquaredError) return OfNumbers(label_counts, all);
+  return loss == Loss::kSoftmaxCrossEntropy && all >= kLeastOfClass * labels ? OfClasses(label_counts, all) : Guess();
 }
 
 }  // namespace downpour

@@ -20,7 +20,7 @@
 #include "absl/types/span.h"
 #include "job/job.h"
 #include "runtime/prng.h"
-#include "schema/label_spread.h"
+#include "schema/guess.h"
 
 namespace downpour {
 
@@ -44,9 +44,10 @@ inline uint64_t FingerprintOf(const Dataset& train, const Dataset* eval) {
   return MixAll(train.fingerprint(), eval == nullptr ? 0 : eval->fingerprint());
 }
 
-// Not known where there are too few examples to tell: fewer than 50 of each class that occurs, on the mean, or fewer
-// than 30 beside the most frequent one.
-LabelSpread SpreadOf(absl::Span<const uint64_t> label_counts);
+// `label_counts`: the examples of each label, which are numbers for meanSquaredError. Not known where there are too few
+// examples to tell: fewer than 50 of each class that occurs, on the mean, or fewer than 30 beside those of the most
+// frequent one.
+Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss);
 
 // `format` is the job file's data.format; "idx" is known so far.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);

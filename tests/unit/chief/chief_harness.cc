@@ -187,7 +187,7 @@ void ChiefHarness::Beat(FakeMember& member, std::vector<std::string> lines) {
 }
 
 void ChiefHarness::ReportData(FakeMember& member, uint64_t fingerprint) {
-  Say(member.control, DataReport{member.id, kTrainExamples, kEvalExamples, fingerprint, "", {labels, labels}});
+  Say(member.control, DataReport{member.id, kTrainExamples, kEvalExamples, fingerprint, "", guesses});
 }
 
 void ChiefHarness::RunToRunning() {
@@ -213,7 +213,7 @@ void ChiefHarness::Apply(LeaseId lease) {
 }
 
 LeaseDone ChiefHarness::Evidence(const FakeMember& member, LeaseId lease) const {
-  LeaseDone done{.from = member.id, .lease = lease, .evidence = {}, .loss_sum = 2.0, .examples = 4};
+  LeaseDone done{.from = member.id, .lease = lease, .evidence = {}, .loss_sum = 4 * trained_loss, .examples = 4};
   const std::vector<SliceEpoch> epochs = role->epochs();
   for (uint32_t slice = 0; slice < epochs.size(); ++slice) done.evidence.push_back({SliceId{slice}, epochs[slice]});
   return done;

@@ -98,7 +98,8 @@ class ChiefHarness {
   std::unique_ptr<ChiefRole> role;
   std::vector<Effect> effects;  // all but storage
   double evaluated_loss = 0.5;  // of each example
-  LabelSpread labels;           // of both sets, as workers say
+  double trained_loss = 0.5;    // likewise, of leases
+  Guesses guesses;              // as workers say
   bool disk_hangs = false;      // operations wait until LetDiskGoOn
   FakeMember ps[2];
   FakeMember worker[2];

@@ -31,31 +31,51 @@ TEST(DataPlanTest, TheFirstGoodReportFixesThePlan) {
   EXPECT_EQ(data.shape().eval_examples, 10u);
 }
 
-TEST(DataPlanTest, TheFirstGoodReportThatKnowsHowLabelsAreSpreadSaysIt) {
+TEST(DataPlanTest, TheFirstGoodReportThatKnowsAGuessSaysIt) {
   const JobSpec job = SmallJob();
   DataPlan data(job);
-  const LabelSpread train = {0.6, 0.7}, eval = {0.5, 0.8};
+  const Guess train = {0.6, 0.7}, eval = {0.5, 0.8};
   DataReport report = ReportOf(12, 10, 7);
   ASSERT_TRUE(data.Validate("worker-0", report).ok());
-  EXPECT_FALSE(data.labels().train.known());
-  report.labels = {train, eval};
+  EXPECT_FALSE(data.guesses().train.known());
+  report.guesses = {train, eval};
   ASSERT_TRUE(data.Validate("worker-1", report).ok());
-  report.labels = {{0.1, 0.9}, {0.1, 0.9}};
+  report.guesses = {{0.1, 0.9}, {0.1, 0.9}};
   ASSERT_TRUE(data.Validate("worker-2", report).ok());
-  EXPECT_EQ(data.labels(), (LabelSpreads{train, eval}));
+  EXPECT_EQ(data.guesses(), (Guesses{train, eval}));
 }
 
-TEST(DataPlanTest, LabelsThatAreSpreadAsNoneCanBeAreRefused) {
+TEST(DataPlanTest, WhatARefusedReportSaysOfLabelsIsForgotten) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  ASSERT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
+  DataReport other = ReportOf(12, 10, 8);
+  other.guesses = {{0.6, 0.7}, {0.5, 0.8}};
+  EXPECT_FALSE(data.Validate("worker-1", other).ok());
+  EXPECT_EQ(data.guesses(), Guesses());
+}
+
+// As after a restart of the chief, which knows the plan from its journal or a checkpoint.
+TEST(DataPlanTest, APlanThatIsRecalledLearnsOfLabelsFromItsWorkers) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  data.Recall({12, 10, 7}, "the job was begun with");
+  DataReport report = ReportOf(12, 10, 7);
+  report.guesses = {{0.6, 0.7}, {0.5, 0.8}};
+  ASSERT_TRUE(data.Validate("worker-0", report).ok());
+  EXPECT_EQ(data.guesses(), report.guesses);
+}
+
+TEST(DataPlanTest, GuessesThatNoLabelsHaveAreRefused) {
   const JobSpec job = SmallJob();
   const double nan = std::nan(""), infinite = std::numeric_limits<double>::infinity();
-  for (const LabelSpread& bad :
-       {LabelSpread{-1, 0.5}, {41, 0.5}, {nan, 0.5}, {infinite, 0.5}, {1, -0.1}, {1, 1.1}, {1, nan}}) {
+  for (const Guess& bad : {Guess{-1, 0.5}, {1e39, 0.5}, {nan, 0.5}, {infinite, 0.5}, {1, -0.1}, {1, 1.1}, {1, nan}}) {
     DataPlan data(job);
     DataReport report = ReportOf(12, 10, 7);
-    report.labels.train = bad;
-    EXPECT_TRUE(absl::IsInvalidArgument(data.Validate("worker-0", report))) << bad.entropy << " " << bad.largest;
-    std::swap(report.labels.train, report.labels.eval);
-    EXPECT_TRUE(absl::IsInvalidArgument(data.Validate("worker-0", report))) << bad.entropy << " " << bad.largest;
+    report.guesses.train = bad;
+    EXPECT_TRUE(absl::IsInvalidArgument(data.Validate("worker-0", report))) << bad.loss << " " << bad.accuracy;
+    std::swap(report.guesses.train, report.guesses.eval);
+    EXPECT_TRUE(absl::IsInvalidArgument(data.Validate("worker-0", report))) << bad.loss << " " << bad.accuracy;
     EXPECT_FALSE(data.fixed());
   }
 }

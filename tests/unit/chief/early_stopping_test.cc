@@ -121,6 +121,22 @@ TEST_F(StopEarlyTest, EndsWithTheEpochsThatHaveBegunByTheSamePath) {
   EXPECT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 9);
 }
 
+// Of 40 epochs three are not yet enough to tell, but they become all that the job has.
+TEST_F(StopEarlyTest, ItsLastEvaluationIsJudgedThoughOfFewEpochsOfItsFile) {
+  std::vector<std::string> settings = Settings("{metric: loss, patience: 1}");
+  settings.push_back("training.epochs=40");
+  settings.push_back("model.layers.0.dense.units=2");
+  StartRunning(settings);
+  cluster->evaluated_loss = cluster->trained_loss = 0.7;  // of two classes, half of which are right
+  TrainOneEpoch();
+  TrainOneEpoch();
+  EXPECT_EQ(cluster->Status()["diverging"], "") << "it has only begun";
+  FinishTheRest();
+  ASSERT_EQ(cluster->role->state(), JobState::kSucceeded) << cluster->Status()["errorMessage"];
+  EXPECT_EQ(Summary()["epochs"], 3);
+  EXPECT_THAT(Summary()["diverging"], HasSubstr("that of a guess among 2 classes"));
+}
+
 TEST_F(StopEarlyTest, WithMinDeltaItDoesNotCallTheBestWhatAnotherMayBeat) {
   StartRunning(Settings("{metric: loss, patience: 1, minDelta: 0.1}"));
   TrainOneEpoch();

@@ -92,7 +92,7 @@ TEST_F(LearningWatchTest, AnEvaluationIsJudgedByLossAndAccuracy) {
 }
 
 // A guess has less loss than ln 3, and more than 1.2/3 right.
-constexpr LabelSpread kUneven = {.entropy = 0.898, .largest = 0.6};
+constexpr Guess kUneven = {.loss = 0.898, .accuracy = 0.6};
 
 class FrequenciesTest : public ::testing::Test {
  protected:
@@ -109,17 +109,37 @@ class FrequenciesTest : public ::testing::Test {
 };
 
 TEST_F(FrequenciesTest, AGuessByThemIsSeen) {
-  EXPECT_EQ(After({0.898, 0.6, 1, {kUneven, kUneven}}, {0.9}), Trouble::kAtFrequencies);
-  EXPECT_EQ(After({9, 0.6, 1, {kUneven, kUneven}}, {5}), Trouble::kAtFrequencies);
+  EXPECT_EQ(After({0.898, 0.6, 1, {kUneven, kUneven}}, {0.9}), Trouble::kGuesses);
+  EXPECT_EQ(After({9, 0.6, 1, {kUneven, kUneven}}, {5}), Trouble::kGuesses);
+  EXPECT_EQ(After({0.892, 0.6, 1, {kUneven, kUneven}}, {0.9}), Trouble::kGuesses) << "few examples make as much";
   EXPECT_EQ(After({0.898, 0.6, 0.1, {kUneven, kUneven}}, {0.9}), Trouble::kNone) << "it has only begun";
   EXPECT_EQ(After({0.88, 0.6, 1, {kUneven, kUneven}}, {0.9}), Trouble::kNone) << "it begins to tell them apart";
   EXPECT_EQ(After({0.898, 0.7, 1, {kUneven, kUneven}}, {0.9}), Trouble::kNone) << "and so here";
 }
 
 TEST_F(FrequenciesTest, OfMostExamplesInOneClassAFifthOfTheOthersIsMoreThanAGuess) {
-  const LabelSpread rare = {.entropy = 0.325, .largest = 0.9};
-  EXPECT_EQ(After({0.325, 0.91, 1, {rare, rare}}, {0.33}), Trouble::kAtFrequencies);
+  const Guess rare = {.loss = 0.325, .accuracy = 0.9};
+  EXPECT_EQ(After({0.325, 0.91, 1, {rare, rare}}, {0.33}), Trouble::kGuesses);
   EXPECT_EQ(After({0.325, 0.93, 1, {rare, rare}}, {0.33}), Trouble::kNone);
+}
+
+TEST_F(FrequenciesTest, WhereNoClassHasHalfOfThemAFifthMoreThanItsShareIsMoreThanAGuess) {
+  const Guess many = {.loss = 1.05, .accuracy = 0.4};
+  EXPECT_EQ(After({1.05, 0.47, 1, {many, many}}, {1.05}), Trouble::kGuesses);
+  EXPECT_EQ(After({1.05, 0.49, 1, {many, many}}, {1.05}), Trouble::kNone);
+}
+
+TEST_F(FrequenciesTest, OfNumbersAGuessIsTheirMean) {
+  const Guess ages = {.loss = 150};
+  const auto after = [&](double loss, double reading) {
+    LearningWatch watch = LearningWatch(4000, 10, 0);
+    watch.ReportLease(reading * 1000, 1000);
+    watch.ReportEvaluation({loss, 0, 1, {ages, ages}});
+    return watch.trouble();
+  };
+  EXPECT_EQ(after(150, 151), Trouble::kGuesses);
+  EXPECT_EQ(after(140, 151), Trouble::kNone);
+  EXPECT_EQ(after(150, 120), Trouble::kNone) << "it overfits";
 }
 
 TEST_F(FrequenciesTest, WhatLearnedItsTrainingDataIsNotBlamed) {
@@ -132,19 +152,32 @@ TEST_F(FrequenciesTest, WhatLearnedItsTrainingDataIsNotBlamed) {
 }
 
 TEST_F(FrequenciesTest, EachSetHasItsOwn) {
-  const LabelSpread even = {.entropy = 1.0986, .largest = 1.0 / 3};
+  const Guess even = {.loss = 1.0986, .accuracy = 1.0 / 3};
   EXPECT_EQ(After({0.9, 0.55, 1, {even, kUneven}}, {0.95}), Trouble::kNone) << "trained on all classes alike";
-  EXPECT_EQ(After({1.1, 0.6, 1, {even, kUneven}}, {1.1}), Trouble::kAtFrequencies);
+  EXPECT_EQ(After({1.1, 0.6, 1, {even, kUneven}}, {1.1}), Trouble::kGuesses);
+  EXPECT_EQ(After({1.0, 0.6, 1, {even, kUneven}}, {1.1}), Trouble::kGuesses) << "more than its own alone";
   EXPECT_EQ(After({0.898, 0.6, 1, {{}, kUneven}}, {0.9}), Trouble::kNone) << "not known";
-  EXPECT_EQ(After({0.898, 0.6, 1, {kUneven, {}}}, {0.9}), Trouble::kNone) << "not known";
+  EXPECT_EQ(After({0.898, 0, 1, {kUneven, {}}}, {0.9}), Trouble::kNone) << "not known";
 }
 
 TEST_F(FrequenciesTest, CountUntilTrainingLearnedMore) {
   LearningWatch watch = AfterReadingsAnd({0.898, 0.6, 0.5, {kUneven, kUneven}}, {0.9});
   watch.ReportLease(0.85 * 1000, 1000);
-  EXPECT_EQ(watch.trouble(), Trouble::kAtFrequencies) << "on the mean hardly less";
+  EXPECT_EQ(watch.trouble(), Trouble::kGuesses) << "on the mean hardly less";
   watch.ReportLease(0.7 * 1000, 1000);
   EXPECT_EQ(watch.trouble(), Trouble::kNone);
+}
+
+TEST_F(LearningWatchTest, AModelThatOverfitsIsNotAtChance) {
+  const auto after = [&](std::initializer_list<double> readings) {
+    LearningWatch watch = of_ten_classes;
+    for (const double reading : readings) watch.ReportLease(reading * 1000, 1000);
+    watch.ReportEvaluation({6, 0.11, 1});
+    return watch.trouble();
+  };
+  EXPECT_EQ(after({2.3, 1.2, 0.4, 0.1}), Trouble::kNone);
+  EXPECT_EQ(after({0.4, 0.1, 0.1, 2.31}), Trouble::kAtChance) << "what it had learned is gone";
+  EXPECT_EQ(after({}), Trouble::kAtChance) << "nothing speaks for it";
 }
 
 TEST_F(LearningWatchTest, AnEvaluationCountsUntilTheNextOrUntilTrainingLearned) {
@@ -161,11 +194,11 @@ TEST_F(LearningWatchTest, AnEvaluationCountsUntilTheNextOrUntilTrainingLearned) 
 
 class LearningOfAJobTest : public ChiefRoleTest {
  protected:
-  void TrainOfTwoClasses(double evaluated_loss, const LabelSpread& labels = {}) {
+  void TrainOfTwoClasses(double evaluated_loss, const Guesses& guesses = {}) {
     StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
                   "training.pullAhead=true"});
-    cluster->evaluated_loss = evaluated_loss;  // half of the examples are right
-    cluster->labels = labels;
+    cluster->evaluated_loss = cluster->trained_loss = evaluated_loss;  // half of the examples are right
+    cluster->guesses = guesses;
     cluster->ReportData(cluster->worker[0]);
     TrainAndEvaluate();
     cluster->Wait(100ms);
@@ -177,18 +210,19 @@ class LearningOfAJobTest : public ChiefRoleTest {
 TEST_F(LearningOfAJobTest, ASuccessAtChanceSaysSoInStatusAndSummary) {
   TrainOfTwoClasses(0.7);
   EXPECT_EQ(Diverging(),
-            "the loss stays at that of a guess among 2 classes (0.693); the likely cause: the learning rate; begin "
-            "again in another job folder with --set training.optimizer.learningRate=0.025");
+            "the loss stays at that of a guess among 2 classes (0.693); the likely cause: a learning rate that is too "
+            "high or too low, if the data tell anything of the labels; begin again in another job folder with --set "
+            "training.optimizer.learningRate=0.01 or --set training.optimizer.learningRate=1");
   EXPECT_EQ(nlohmann::json::parse(cluster->disk->At("summary.json"))["diverging"], Diverging());
 }
 
-// Of a loss of 0.5 on the training data, as that of leases is.
 TEST_F(LearningOfAJobTest, ASuccessByGuessingFrequenciesSaysSo) {
-  TrainOfTwoClasses(0.6, {.entropy = 0.5, .largest = 0.8});
+  TrainOfTwoClasses(0.6, {.train = {.loss = 0.4, .accuracy = 0.9}, .eval = {.loss = 0.5, .accuracy = 0.8}});
   EXPECT_EQ(Diverging(),
-            "the evaluation's loss (0.6) and accuracy (50.0 %) are no better than by guessing from how frequent the "
-            "classes are (0.5 and 80.0 %); the likely cause: the learning rate, if the data tell the classes apart; "
-            "begin again in another job folder with --set training.optimizer.learningRate=0.025");
+            "the evaluation's loss (0.6) is no less than by guessing from how frequent the classes are (0.5), and its "
+            "accuracy (50.0 %) no more (80.0 %); the likely cause: a learning rate that is too high or too low, if the "
+            "data tell anything of the labels; begin again in another job folder with --set "
+            "training.optimizer.learningRate=0.01 or --set training.optimizer.learningRate=1");
 }
 
 TEST_F(LearningOfAJobTest, WhatLearnedHasNothingToSay) {
@@ -199,7 +233,7 @@ TEST_F(LearningOfAJobTest, WhatLearnedHasNothingToSay) {
 TEST_F(LearningOfAJobTest, StaleGradientsAreNamedAsTheCauseWithWhatMakesThemFresher) {
   StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
                 "training.pullAhead=true"});
-  cluster->evaluated_loss = 0.7;
+  cluster->evaluated_loss = cluster->trained_loss = 0.7;
   cluster->ps[0].stats.staleness = {.pushes = 11, .unknown = 1, .sum = 25, .max = 3, .histogram = {}};
   cluster->Beat(cluster->ps[0]);
   TrainAndEvaluate();
@@ -208,11 +242,24 @@ TEST_F(LearningOfAJobTest, StaleGradientsAreNamedAsTheCauseWithWhatMakesThemFres
                                            "--set cluster.workerCount=1 or --set training.optimizer")));
 }
 
+// Where nothing damps them. Else the rate is too high for as many workers.
+TEST_F(LearningOfAJobTest, WhereStaleGradientsAreDampedTheRateIsTheCause) {
+  StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2"});
+  cluster->evaluated_loss = cluster->trained_loss = 0.9;  // more than a model begins with
+  cluster->ps[0].stats.staleness = {.pushes = 11, .unknown = 1, .sum = 25, .max = 3, .histogram = {}};
+  cluster->Beat(cluster->ps[0]);
+  TrainAndEvaluate();
+  EXPECT_THAT(Diverging(), HasSubstr("the likely cause: a learning rate that is too high for gradients that are stale "
+                                     "by 2.5 updates on the mean, if the data tell anything of the labels; begin again "
+                                     "in another job folder with --set training.optimizer.learningRate=0.01 or --set "
+                                     "cluster.workerCount=1"));
+}
+
 // As with units that are never active, whatever the gradients are: fresh ones are not to blame.
 TEST_F(LearningOfAJobTest, FreshGradientsAreNotBlamed) {
   StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
                 "training.pullAhead=true"});
-  cluster->evaluated_loss = 0.7;
+  cluster->evaluated_loss = cluster->trained_loss = 0.7;
   cluster->ps[0].stats.staleness = {.pushes = 10, .unknown = 0, .sum = 9, .max = 3, .histogram = {}};
   cluster->Beat(cluster->ps[0]);
   TrainAndEvaluate();
@@ -252,17 +299,19 @@ TEST_F(LossOfOwnCodeTest, OneThatIsNoNumberWhereGradientsAreFiniteIsNotBlamedOnT
 }
 
 TEST_F(LossOfOwnCodeTest, GradientsThatAreNotFiniteAreOfTraining) {
-  EXPECT_THAT(Why(std::nan(""), 1), HasSubstr("the loss is not finite; the likely cause: the learning rate"));
+  EXPECT_THAT(Why(std::nan(""), 1),
+              HasSubstr("the loss is not finite; the likely cause: a learning rate that is too high"));
 }
 
 // A square that overflows is what diverges.
 TEST_F(LossOfOwnCodeTest, AnInfiniteOneIsOfTraining) {
-  EXPECT_THAT(Why(std::numeric_limits<double>::infinity()), HasSubstr("the likely cause: the learning rate"));
+  EXPECT_THAT(Why(std::numeric_limits<double>::infinity()),
+              HasSubstr("the likely cause: a learning rate that is too high"));
 }
 
 TEST_F(LossOfOwnCodeTest, LayersHaveNoLossOfTheirOwn) {
   job.model.loss = Loss::kMeanSquaredError;
-  EXPECT_THAT(Why(std::nan("")), HasSubstr("the likely cause: the learning rate"));
+  EXPECT_THAT(Why(std::nan("")), HasSubstr("the likely cause: a learning rate that is too high"));
 }
 
 }  // namespace

@@ -9,16 +9,16 @@
 namespace downpour {
 namespace {
 
-LabelSpread Of(std::vector<uint64_t> counts) { return SpreadOf(counts); }
+Guess Of(std::vector<uint64_t> counts, Loss loss = Loss::kSoftmaxCrossEntropy) { return GuessOf(counts, loss); }
 
-TEST(SpreadOfLabelsTest, IsTheirEntropyAndTheLargestShare) {
-  EXPECT_DOUBLE_EQ(Of({50, 50, 50, 50}).entropy, std::log(4));
-  EXPECT_DOUBLE_EQ(Of({50, 50, 50, 50}).largest, 0.25);
-  EXPECT_DOUBLE_EQ(Of({100, 0, 300}).entropy, -0.25 * std::log(0.25) - 0.75 * std::log(0.75));
-  EXPECT_DOUBLE_EQ(Of({100, 0, 300}).largest, 0.75);
+TEST(GuessTest, OfClassesIsTheirEntropyAndTheLargestShare) {
+  EXPECT_DOUBLE_EQ(Of({50, 50, 50, 50}).loss, std::log(4));
+  EXPECT_DOUBLE_EQ(Of({50, 50, 50, 50}).accuracy, 0.25);
+  EXPECT_DOUBLE_EQ(Of({100, 0, 300}).loss, -0.25 * std::log(0.25) - 0.75 * std::log(0.75));
+  EXPECT_DOUBLE_EQ(Of({100, 0, 300}).accuracy, 0.75);
 }
 
-TEST(SpreadOfLabelsTest, IsNotKnownOfFewExamples) {
+TEST(GuessTest, IsNotKnownOfFewExamples) {
   EXPECT_FALSE(Of({}).known());
   EXPECT_FALSE(Of({0, 1000}).known()) << "one class alone";
   EXPECT_FALSE(Of({29, 1000000}).known());
@@ -27,8 +27,16 @@ TEST(SpreadOfLabelsTest, IsNotKnownOfFewExamples) {
   EXPECT_TRUE(Of({50, 0, 50}).known());
 }
 
-TEST(SpreadOfLabelsTest, CountsOfAnySizeHaveOne) {
-  EXPECT_DOUBLE_EQ(Of(std::vector<uint64_t>(3, std::numeric_limits<uint64_t>::max())).entropy, std::log(3));
+TEST(GuessTest, CountsOfAnySizeGiveOne) {
+  EXPECT_DOUBLE_EQ(Of(std::vector<uint64_t>(3, std::numeric_limits<uint64_t>::max())).loss, std::log(3));
+}
+
+TEST(GuessTest, OfNumbersIsTheirVariance) {
+  EXPECT_DOUBLE_EQ(Of({30, 0, 30}, Loss::kMeanSquaredError).loss, 1);
+  EXPECT_DOUBLE_EQ(Of({30, 0, 0, 90}, Loss::kMeanSquaredError).loss, 27.0 / 16);
+  EXPECT_EQ(Of({30, 0, 30}, Loss::kMeanSquaredError).accuracy, 0);
+  EXPECT_FALSE(Of({29, 0, 30}, Loss::kMeanSquaredError).known());
+  EXPECT_FALSE(Of({1000, 1000}, Loss::kOwn).known());
 }
 
 }  // namespace

@@ -265,33 +265,39 @@ TEST_F(TrainerTest, WhatIsNotThePlansOrTheGridsIsRefused) {
   EXPECT_EQ(code(TrainStep{LeaseId{0}, 1, {}}), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(TrainerTest, PrepareTellsHowTheLabelsOfEachSetAreSpread) {
+class GuessesTest : public TrainerTest {
+ protected:
+  // 100 examples of label 0 and 300 of label 2.
+  FilePair Uneven() {
+    const FilePair files = {folder_.path() + "/uneven", folder_.path() + "/uneven.labels"};
+    std::vector<uint8_t> labels(400, 2);
+    std::fill_n(labels.begin(), 100, uint8_t{0});
+    EXPECT_TRUE(WriteIdx(files.images, {400, kSide, kSide}, std::vector<uint8_t>(400 * kPixels)).ok());
+    EXPECT_TRUE(WriteIdx(files.labels, {400}, labels).ok());
+    return files;
+  }
+};
+
+TEST_F(GuessesTest, EachSetHasItsOwn) {
   JobSpec job = job_;
-  const auto file = [&](const std::string& name, std::vector<uint8_t> labels) {
-    job.data.eval = {folder_.path() + "/" + name, folder_.path() + "/" + name + ".labels"};
-    const auto count = static_cast<uint32_t>(labels.size());
-    EXPECT_TRUE(WriteIdx(job.data.eval.images, {count, kSide, kSide}, std::vector<uint8_t>(count * kPixels)).ok());
-    EXPECT_TRUE(WriteIdx(job.data.eval.labels, {count}, labels).ok());
-  };
-  std::vector<uint8_t> labels(400, 2);
-  std::fill_n(labels.begin(), 100, uint8_t{0});
-  file("uneven", labels);
-  const Prepared uneven = std::get<Prepared>(Run(Prepare{job}).last);
-  EXPECT_EQ(uneven.labels.eval, SpreadOf(std::vector<uint64_t>{100, 0, 300}));
-  EXPECT_FALSE(uneven.labels.train.known()) << "117 examples of three classes";
+  job.data.eval = Uneven();
+  const Guesses guesses = std::get<Prepared>(Run(Prepare{job}).last).guesses;
+  EXPECT_EQ(guesses.eval, GuessOf(std::vector<uint64_t>{100, 0, 300}, Loss::kSoftmaxCrossEntropy));
+  EXPECT_FALSE(guesses.train.known()) << "117 examples of three classes";
   std::swap(job.data.train, job.data.eval);
-  const Prepared swapped = std::get<Prepared>(Run(Prepare{job}).last);
-  EXPECT_EQ(swapped.labels.train, uneven.labels.eval);
-  EXPECT_EQ(swapped.labels.eval, uneven.labels.train);
+  const Guesses swapped = std::get<Prepared>(Run(Prepare{job}).last).guesses;
+  EXPECT_EQ(swapped, (Guesses{guesses.eval, guesses.train}));
 }
 
-TEST_F(TrainerTest, ALossWithoutClassesHasNoLabelsToSpread) {
+TEST_F(GuessesTest, WithASquaredErrorLabelsAreNumbers) {
   JobSpec job = job_;
+  job.data.train = Uneven();
+  job.data.eval = {};
   job.model.loss = Loss::kMeanSquaredError;
   job.model.layers.back().op = DenseSpec{1, Activation::kNone, true};
   const Answer answer = Run(Prepare{job});
   ASSERT_TRUE(answer.status.ok()) << answer.status;
-  EXPECT_FALSE(std::get<Prepared>(answer.last).labels.train.known());
+  EXPECT_EQ(std::get<Prepared>(answer.last).guesses, (Guesses{{.loss = 0.75}, {}}));
 }
 
 TEST_F(TrainerTest, EvaluationAddsUpOverItsParts) {
