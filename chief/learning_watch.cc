@@ -23,6 +23,7 @@ constexpr double kGuessedRight = 1.2;      // so many times 1 / classes are gues
 constexpr double kMargin = 0.2;            // likewise: of the largest class, or of the others where these are fewer
 constexpr double kFallen = 0.99;           // of the best before: a loss that sinks is no trouble, high as it is
 constexpr double kLearned = 0.95;          // of chance: an evaluation before is outdated
+constexpr double kHadLearned = 0.8;        // likewise, of one reading, which has few examples of rare classes
 constexpr double kRisen = 0.25;            // of chance, or of the first reading: more than noise of a small loss
 constexpr double kRecovering = 0.9;        // of the oldest that is judged
 constexpr double kShare = 0.125;           // of the job, before an evaluation is judged
@@ -91,7 +92,7 @@ LearningWatch::Trouble LearningWatch::Judged() const {
 
 bool LearningWatch::has_learned() const {
   const Guess& guess = evaluated_.guesses.train;
-  return best_ && *best_ < kLearned * (guess.known() ? std::min(guess.loss, chance_) : chance_);
+  return best_ && *best_ < kHadLearned * (guess.known() ? std::min(guess.loss, chance_) : chance_);
 }
 
 bool LearningWatch::was_elsewhere() const { return chance_ > 0 && (highest_ > kElsewhere * chance_ || has_learned()); }
@@ -137,14 +138,15 @@ namespace {
 
 std::string OfGuess(const LearningWatch& learning) {
   const auto& [loss, accuracy, share, guesses] = learning.evaluated();
+  const char* const compared = loss < kFarAbove * guesses.eval.loss ? "hardly better" : "worse";
   if (learning.classes() == 0) {
-    return absl::StrFormat("the evaluation's loss (%.4g) is no less than by guessing the mean of the labels (%.4g)",
-                           loss, guesses.eval.loss);
+    return absl::StrFormat("the evaluation's loss (%.4g) is %s than by guessing the mean of the labels (%.4g)", loss,
+                           compared, guesses.eval.loss);
   }
   return absl::StrFormat(
-      "the evaluation's loss (%.4g) is no less than by guessing from how frequent the classes are (%.4g), and its"
-      " accuracy (%.1f %%) no more (%.1f %%)",
-      loss, guesses.eval.loss, 100 * accuracy, 100 * guesses.eval.accuracy);
+      "the evaluation's loss and accuracy (%.4g, %.1f %%) are %s than by guessing from how frequent the classes are"
+      " (%.4g, %.1f %%)",
+      loss, 100 * accuracy, compared, guesses.eval.loss, 100 * guesses.eval.accuracy);
 }
 
 std::string WhatIsWrong(const LearningWatch& learning) {

@@ -219,8 +219,8 @@ TEST_F(LearningOfAJobTest, ASuccessAtChanceSaysSoInStatusAndSummary) {
 TEST_F(LearningOfAJobTest, ASuccessByGuessingFrequenciesSaysSo) {
   TrainOfTwoClasses(0.6, {.train = {.loss = 0.4, .accuracy = 0.9}, .eval = {.loss = 0.5, .accuracy = 0.8}});
   EXPECT_EQ(Diverging(),
-            "the evaluation's loss (0.6) is no less than by guessing from how frequent the classes are (0.5), and its "
-            "accuracy (50.0 %) no more (80.0 %); the likely cause: a learning rate that is too high or too low, if the "
+            "the evaluation's loss and accuracy (0.6, 50.0 %) are hardly better than by guessing from how frequent the "
+            "classes are (0.5, 80.0 %); the likely cause: a learning rate that is too high or too low, if the "
             "data tell anything of the labels; begin again in another job folder with --set "
             "training.optimizer.learningRate=0.01 or --set training.optimizer.learningRate=1");
 }
