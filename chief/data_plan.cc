@@ -24,7 +24,7 @@ std::string NameOf(const char* key, const FilePair& files) {
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }
 
-bool CanBe(const Guess& guess) {
+bool IsPossible(const Guess& guess) {
   return guess.loss >= 0 && guess.loss <= std::numeric_limits<float>::max() && guess.accuracy >= 0 &&
          guess.accuracy <= 1;
 }
@@ -73,8 +73,8 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
     return absl::InvalidArgumentError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
                                                    report.eval_examples, " evaluation examples"));
   }
-  if (!CanBe(report.guesses.train) || !CanBe(report.guesses.eval)) {
-    return absl::InvalidArgumentError(absl::StrCat(task, " claims labels of which no guess can be"));
+  if (!IsPossible(report.guesses.train) || !IsPossible(report.guesses.eval)) {
+    return absl::InvalidArgumentError(absl::StrCat(task, " claims a guess whose loss or accuracy no labels have"));
   }
   const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
   if (fixed() && found != shape_) {

@@ -42,7 +42,7 @@ class DataPlan {
   bool fixed() const { return !source_.empty(); }
   const Plan& plan() const { return plan_; }
   const DataShape& shape() const { return shape_; }
-  // As the first worker said whose report was good; not known before.
+  // For each set, the first known guess of a report that was accepted.
   const Guesses& guesses() const { return guesses_; }
 
   // Tasks whose last report was refused, and why. A restarted process counts as its predecessor until it reports.

@@ -7,7 +7,7 @@
 namespace downpour {
 std::string CommandToStart(const ChiefOptions& options, bool diverged) {
   if (!diverged) return options.command;
-  const double rate = options.job.training.optimizer.learning_rate / kOtherRate;
+  const double rate = options.job.training.optimizer.learning_rate / kRateFactor;
   return WithFlag(options.command, absl::StrFormat("--set training.optimizer.learningRate=%.3g", rate));
 }
 

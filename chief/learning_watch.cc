@@ -22,7 +22,7 @@ constexpr double kEvaluatedChance = 0.99;  // of one evaluation, whose accuracy 
 constexpr double kGuessedRight = 1.2;      // so many times 1 / classes are guessed right, at most
 constexpr double kMargin = 0.2;            // likewise: of the largest class, or of the others where these are fewer
 constexpr double kFallen = 0.99;           // of the best before: a loss that sinks is no trouble, high as it is
-constexpr double kLearned = 0.95;          // of chance: an evaluation before is outdated
+constexpr double kLearned = 0.95;          // of chance, or of a guess: training learned more
 constexpr double kHadLearned = 0.8;        // likewise, of one reading, which has few examples of rare classes
 constexpr double kRisen = 0.25;            // of chance, or of the first reading: more than noise of a small loss
 constexpr double kRecovering = 0.9;        // of the oldest that is judged
@@ -62,40 +62,48 @@ void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
     best_ = std::min(best_.value_or(readings_.front()), readings_.front());
     readings_.pop_front();
   }
-  if (std::isfinite(reading)) highest_ = std::max(highest_, reading);
-  const bool learned = judged_ == Trouble::kGuesses ? LearnedMoreThanGuess() : LearnedMoreThanChance();
-  if (std::isfinite(reading) && (chance_ == 0 || learned)) judged_ = Trouble::kNone;
+  if (!std::isfinite(reading)) return;
+  highest_ = std::max(highest_, reading);
+  lowest_ = std::min(lowest_, reading);
+  const bool is_outdated =
+      of_evaluation_ == Trouble::kGuesses ? LearnedMoreThanGuess() : chance_ == 0 || LearnedMoreThanChance();
+  if (is_outdated) of_evaluation_ = Trouble::kNone;
 }
 
 void LearningWatch::ReportEvaluation(const Evaluated& evaluated) {
   infinite_ |= std::isinf(evaluated.loss);
   if (std::isfinite(evaluated.loss)) highest_ = std::max(highest_, evaluated.loss);
   evaluated_ = evaluated;
-  judged_ = Judged();
+  of_evaluation_ = OfEvaluation();
 }
 
 // A model that learned its training data overfits, or those for evaluation are others: that is no divergence.
-LearningWatch::Trouble LearningWatch::Judged() const {
+LearningWatch::Trouble LearningWatch::OfEvaluation() const {
   const auto& [loss, accuracy, share, guesses] = evaluated_;
-  const bool has_classes = chance_ > 0;
   if (!std::isfinite(loss)) return Trouble::kNotFinite;
   if (share < kShare) return Trouble::kNone;
   const bool at_chance =
-      has_classes && loss >= kEvaluatedChance * chance_ && accuracy * static_cast<double>(classes_) <= kGuessedRight;
+      chance_ > 0 && loss >= kEvaluatedChance * chance_ && accuracy * static_cast<double>(classes_) <= kGuessedRight;
   if (at_chance && !LearnedMoreThanChance()) return Trouble::kAtChance;
   const Guess& guess = guesses.eval;
   if (!guesses.train.known() || !guess.known()) return Trouble::kNone;
   const double margin = kMargin * std::min(guess.accuracy, 1 - guess.accuracy);
-  const bool is_guess = loss >= kEvaluatedChance * guess.loss && (!has_classes || accuracy <= guess.accuracy + margin);
+  const bool is_guess =
+      loss >= kEvaluatedChance * guess.loss && (guess.accuracy == 0 || accuracy <= guess.accuracy + margin);
   return is_guess && !LearnedMoreThanGuess() ? Trouble::kGuesses : Trouble::kNone;
 }
 
-bool LearningWatch::has_learned() const {
-  const Guess& guess = evaluated_.guesses.train;
-  return best_ && *best_ < kHadLearned * (guess.known() ? std::min(guess.loss, chance_) : chance_);
+double LearningWatch::level() const {
+  if (of_evaluation_ != Trouble::kNone) return evaluated_.loss;
+  return readings_.empty() ? 0 : readings_.back();
 }
 
-bool LearningWatch::was_elsewhere() const { return chance_ > 0 && (highest_ > kElsewhere * chance_ || has_learned()); }
+bool LearningWatch::has_learned() const {
+  const double guess = evaluated_.guesses.train.loss;
+  return lowest_ < kHadLearned * (guess > 0 && (chance_ == 0 || guess < chance_) ? guess : chance_);
+}
+
+bool LearningWatch::was_elsewhere() const { return has_learned() || (chance_ > 0 && highest_ > kElsewhere * chance_); }
 
 // None before any lease.
 std::optional<double> LearningWatch::MeanOfReadings() const {
@@ -103,7 +111,7 @@ std::optional<double> LearningWatch::MeanOfReadings() const {
   return std::accumulate(readings_.begin(), readings_.end(), 0.0) / static_cast<double>(readings_.size());
 }
 
-// Where nothing was reported, as by a chief that began anew, nothing speaks against it.
+// True before the first lease, as after a restart of the chief: what training learned is not known then.
 bool LearningWatch::LearnedMoreThanGuess() const {
   const std::optional<double> mean = MeanOfReadings();
   return !mean || *mean < kLearned * evaluated_.guesses.train.loss;
@@ -130,7 +138,7 @@ bool LearningWatch::Rises() const {
 LearningWatch::Trouble LearningWatch::trouble() const {
   const bool finite = std::isfinite(sum_) && (readings_.empty() || std::isfinite(readings_.back()));
   if (!finite) return Trouble::kNotFinite;
-  if (judged_ != Trouble::kNone) return judged_;
+  if (of_evaluation_ != Trouble::kNone) return of_evaluation_;
   return StaysAtChance() ? Trouble::kAtChance : Rises() ? Trouble::kRising : Trouble::kNone;
 }
 
@@ -138,15 +146,16 @@ namespace {
 
 std::string OfGuess(const LearningWatch& learning) {
   const auto& [loss, accuracy, share, guesses] = learning.evaluated();
-  const char* const compared = loss < kFarAbove * guesses.eval.loss ? "hardly better" : "worse";
-  if (learning.classes() == 0) {
-    return absl::StrFormat("the evaluation's loss (%.4g) is %s than by guessing the mean of the labels (%.4g)", loss,
-                           compared, guesses.eval.loss);
+  const Guess& guess = guesses.eval;
+  const char* const compared = loss < kFarAbove * guess.loss ? "no better" : "worse";
+  if (guess.accuracy == 0) {
+    return absl::StrFormat("the evaluation's loss (%.4g) is %s than that of guessing the mean of the labels (%.4g)",
+                           loss, compared, guess.loss);
   }
   return absl::StrFormat(
-      "the evaluation's loss and accuracy (%.4g, %.1f %%) are %s than by guessing from how frequent the classes are"
-      " (%.4g, %.1f %%)",
-      loss, 100 * accuracy, compared, guesses.eval.loss, 100 * guesses.eval.accuracy);
+      "the evaluation's loss and accuracy (%.4g, %.1f %%) are %s than those of a guess that knows only how frequent the"
+      " classes are (%.4g, %.1f %%)",
+      loss, 100 * accuracy, compared, guess.loss, 100 * guess.accuracy);
 }
 
 std::string WhatIsWrong(const LearningWatch& learning) {
@@ -157,17 +166,17 @@ std::string WhatIsWrong(const LearningWatch& learning) {
       return "the loss is not finite";
     case LearningWatch::Trouble::kAtChance: {
       const std::string before =
-          learning.has_learned() ? absl::StrFormat(", after %.3g at its best", learning.best()) : "";
-      return learning.newest() < kFarAbove * learning.chance()
+          learning.has_learned() ? absl::StrFormat(", after %.3g at its best", learning.lowest()) : "";
+      return learning.level() < kFarAbove * learning.chance()
                  ? absl::StrFormat("the loss stays at that of a guess among %d classes (%.3f)%s", learning.classes(),
                                    learning.chance(), before)
                  : absl::StrFormat("the loss stays above that of a guess among %d classes (%.3f), at %.3g%s",
-                                   learning.classes(), learning.chance(), learning.newest(), before);
+                                   learning.classes(), learning.chance(), learning.level(), before);
     }
     case LearningWatch::Trouble::kGuesses:
       return OfGuess(learning);
     case LearningWatch::Trouble::kRising:
-      return absl::StrFormat("the training loss has risen for long, to %.3g from %.3g at its best", learning.newest(),
+      return absl::StrFormat("the training loss has risen for long, to %.3g from %.3g at its best", learning.level(),
                              learning.best());
   }
   return "";
@@ -183,22 +192,22 @@ std::string CauseAndRemedies(const LearningWatch& learning, const JobSpec& job, 
   const auto rate = [&](double factor) {
     return absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate * factor);
   };
-  std::vector<std::string> remedies;
-  if (undamped) remedies.push_back("--set training.staleness.method=auto");
-  if (!undamped) remedies.push_back(rate(1 / kOtherRate));
-  if (may_be_low) remedies.push_back(rate(kOtherRate));
+  const std::string lower = rate(1 / kRateFactor);
+  std::vector<std::string> remedies = {undamped ? "--set training.staleness.method=auto" : lower};
+  if (may_be_low) remedies.push_back(rate(kRateFactor));
   if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
   if (stale && job.cluster.scale_tier == kCustomTier && workers > 1) {
     remedies.push_back(absl::StrCat("--set cluster.workerCount=", workers / 2));
   }
-  if (undamped) remedies.push_back(rate(1 / kOtherRate));
+  if (undamped) remedies.push_back(lower);
   const std::string by = absl::StrFormat("by %.1f updates on the mean", staleness);
   const std::string cause = undamped     ? absl::StrCat("stale gradients (", by, ")")
                             : may_be_low ? "a learning rate that is too high or too low"
                             : stale ? absl::StrCat("a learning rate that is too high for gradients that are stale ", by)
                                     : "a learning rate that is too high";
-  return absl::StrCat(cause, learns_nothing ? ", if the data tell anything of the labels" : "",
-                      "; begin again in another job folder with ", absl::StrJoin(remedies, " or "));
+  return absl::StrCat(
+      cause, learns_nothing && !learning.has_learned() ? " (unless the inputs tell nothing of the labels)" : "",
+      "; begin again in another job folder with ", absl::StrJoin(remedies, " or "));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -25,8 +26,8 @@
 
 namespace downpour {
 
-// A rate that may be at fault is to be lower, or higher, by as much.
-inline constexpr double kOtherRate = 10;
+// The rate to try is so many times lower, or higher.
+inline constexpr double kRateFactor = 10;
 
 class LearningWatch {
  public:
@@ -58,17 +59,19 @@ class LearningWatch {
   uint64_t classes() const { return classes_; }
   double chance() const { return chance_; }                  // the loss of a guess; 0: not known
   const Evaluated& evaluated() const { return evaluated_; }  // the last one
-  // Some loss was above that of a guess, or had been below it: the rate is not too low.
+  // Of the evaluation where that tells the trouble, else the newest reading; 0 before any.
+  double level() const;
+  double best() const { return *best_; }     // before the newest kJudged; where the trouble is kRising
+  double lowest() const { return lowest_; }  // of all readings; infinity before any
+  // Some loss was above that of a model that begins, or had been below a guess's: the rate is not too low.
   bool was_elsewhere() const;
-  double newest() const { return readings_.empty() ? 0 : readings_.back(); }
-  double best() const { return *best_; }  // likewise
-  bool has_learned() const;               // and may have lost it again
+  bool has_learned() const;  // and may have lost it again
 
  private:
   std::optional<double> MeanOfReadings() const;
   bool LearnedMoreThanGuess() const;
   bool LearnedMoreThanChance() const;
-  Trouble Judged() const;
+  Trouble OfEvaluation() const;
   bool StaysAtChance() const;
   bool Rises() const;
 
@@ -81,9 +84,10 @@ class LearningWatch {
   std::deque<double> readings_;         // the newest kJudged
   std::optional<double> first_, best_;  // of all readings, and of those before the newest kJudged
   Evaluated evaluated_;
-  Trouble judged_ = Trouble::kNone;  // by the last evaluation
-  bool infinite_ = false;            // some loss was
-  double highest_ = 0;               // loss of readings and evaluations that was finite
+  Trouble of_evaluation_ = Trouble::kNone;
+  bool infinite_ = false;                                    // some loss was
+  double highest_ = 0;                                       // finite loss of readings and evaluations
+  double lowest_ = std::numeric_limits<double>::infinity();  // of readings
 };
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.

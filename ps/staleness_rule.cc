@@ -58,7 +58,7 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, const SliceTraits&
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes) {
-  const uint64_t most = std::min(2 * usual + kRareFrom * kStalenessOne, kMostUsualStaleness);
+  const uint64_t most = 2 * usual + kRareFrom * kStalenessOne;  // usual is at most kMostUsualStaleness, which is 2^48
   const auto seen = static_cast<int64_t>(std::min(std::min(staleness, kMostCounted) * kStalenessOne, most));
   const auto before = static_cast<int64_t>(usual);
   return static_cast<uint64_t>(before + (seen - before) / static_cast<int64_t>(std::min(pushes, kPushesOfMean)));

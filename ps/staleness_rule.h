@@ -105,7 +105,7 @@ class StalenessRule {
 // and over about 64 where there were more. One push that happens to be fresh is no reason to let it count more than its
 // neighbours do. Nor is one that was computed long ago, by a worker that stood still, a reason to let the momentum
 // remember many times longer: what single batches put into it would then be applied over and over. So a push counts as
-// at most twice the mean and 4.
+// at most twice the mean plus 4 updates.
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes);
 
 }  // namespace downpour

@@ -1,4 +1,5 @@
-// What a guess has that knows how the labels of a set are spread, and nothing else. Who has no more learned nothing.
+// Guess: the loss and accuracy of a guess that knows how frequent the labels of a set are, and nothing else. A model
+// that does no better has learned nothing.
 #pragma once
 
 namespace downpour {

@@ -94,7 +94,7 @@ class Trainer::Session {
 
   Prepared prepared() const {
     const auto guess_of = [this](const Dataset* data) {
-      return data == nullptr ? Guess() : GuessOf(data->LabelCounts(), loss_);
+      return data == nullptr ? Guess() : GuessOf(data->LabelCounts(), loss_, graph_->output_width());
     };
     return {.train_examples = train_->size(),
             .eval_examples = eval_examples(),

@@ -22,6 +22,17 @@ Guess OfClasses(absl::Span<const uint64_t> counts, double all) {
   return guess;
 }
 
+// Of several outputs each is to be 1 for its label and 0 for the others: the mean of their variances.
+Guess OfIndicators(absl::Span<const uint64_t> counts, double all, int64_t outputs) {
+  Guess guess;
+  for (const uint64_t count : counts) {
+    const double share = static_cast<double>(count) / all;
+    guess.loss += share * (1 - share) / static_cast<double>(outputs);
+    guess.accuracy = std::max(guess.accuracy, share);
+  }
+  return guess;
+}
+
 // Their mean has their variance as its mean squared error.
 Guess OfNumbers(absl::Span<const uint64_t> counts, double all) {
   double mean = 0, variance = 0;
@@ -37,7 +48,7 @@ Guess OfNumbers(absl::Span<const uint64_t> counts, double all) {
 
 }  // namespace
 
-Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss) {
+Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t outputs) {
   double all = 0, most = 0, labels = 0;
   for (const uint64_t count : label_counts) {
     const auto examples = static_cast<double>(count);
@@ -46,8 +57,9 @@ Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss) {
     labels += count > 0;
   }
   if (all - most < kLeastOfOthers) return {};
-  if (loss == Loss::kMeanSquaredError) return OfNumbers(label_counts, all);
-  return loss == Loss::kSoftmaxCrossEntropy && all >= kLeastOfClass * labels ? OfClasses(label_counts, all) : Guess();
+  if (loss == Loss::kMeanSquaredError && outputs == 1) return OfNumbers(label_counts, all);
+  if (loss == Loss::kOwn || all < kLeastOfClass * labels) return {};
+  return loss == Loss::kMeanSquaredError ? OfIndicators(label_counts, all, outputs) : OfClasses(label_counts, all);
 }
 
 }  // namespace downpour

@@ -44,10 +44,10 @@ inline uint64_t FingerprintOf(const Dataset& train, const Dataset* eval) {
   return MixAll(train.fingerprint(), eval == nullptr ? 0 : eval->fingerprint());
 }
 
-// `label_counts`: the examples of each label, which are numbers for meanSquaredError. Not known where there are too few
-// examples to tell: fewer than 50 of each class that occurs, on the mean, or fewer than 30 beside those of the most
-// frequent one.
-Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss);
+// `label_counts`: the examples of each label. `outputs`: of the model. With one a squared error takes labels for
+// numbers. Not known where fewer than 30 examples have another label than the most frequent one. Of classes also where
+// there are fewer than 50 examples for each class that occurs, on the mean.
+Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t outputs);
 
 // `format` is the job file's data.format; "idx" is known so far.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);

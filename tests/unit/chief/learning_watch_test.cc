@@ -132,14 +132,27 @@ TEST_F(FrequenciesTest, WhereNoClassHasHalfOfThemAFifthMoreThanItsShareIsMoreTha
 TEST_F(FrequenciesTest, OfNumbersAGuessIsTheirMean) {
   const Guess ages = {.loss = 150};
   const auto after = [&](double loss, double reading) {
-    LearningWatch watch = LearningWatch(4000, 10, 0);
+    LearningWatch watch(4000, 10, 0);
     watch.ReportLease(reading * 1000, 1000);
     watch.ReportEvaluation({loss, 0, 1, {ages, ages}});
-    return watch.trouble();
+    return watch;
   };
-  EXPECT_EQ(after(150, 151), Trouble::kGuesses);
-  EXPECT_EQ(after(140, 151), Trouble::kNone);
-  EXPECT_EQ(after(150, 120), Trouble::kNone) << "it overfits";
+  EXPECT_EQ(after(140, 151).trouble(), Trouble::kNone);
+  EXPECT_EQ(after(150, 120).trouble(), Trouble::kNone) << "it overfits";
+  LearningWatch watch = after(150, 151);
+  EXPECT_EQ(watch.trouble(), Trouble::kGuesses);
+  watch.ReportLease(151 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kGuesses);
+  watch.ReportLease(90 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kNone) << "on the mean it learned more";
+}
+
+TEST_F(FrequenciesTest, OfNumbersALossThatIsFiniteAgainOutdatesOneThatWasNot) {
+  LearningWatch watch(4000, 10, 0);
+  watch.ReportEvaluation({std::nan(""), 0, 1});
+  EXPECT_EQ(watch.trouble(), Trouble::kNotFinite);
+  watch.ReportLease(151 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kNone);
 }
 
 TEST_F(FrequenciesTest, WhatLearnedItsTrainingDataIsNotBlamed) {
@@ -211,17 +224,17 @@ TEST_F(LearningOfAJobTest, ASuccessAtChanceSaysSoInStatusAndSummary) {
   TrainOfTwoClasses(0.7);
   EXPECT_EQ(Diverging(),
             "the loss stays at that of a guess among 2 classes (0.693); the likely cause: a learning rate that is too "
-            "high or too low, if the data tell anything of the labels; begin again in another job folder with --set "
-            "training.optimizer.learningRate=0.01 or --set training.optimizer.learningRate=1");
+            "high or too low (unless the inputs tell nothing of the labels); begin again in another job folder with "
+            "--set training.optimizer.learningRate=0.01 or --set training.optimizer.learningRate=1");
   EXPECT_EQ(nlohmann::json::parse(cluster->disk->At("summary.json"))["diverging"], Diverging());
 }
 
 TEST_F(LearningOfAJobTest, ASuccessByGuessingFrequenciesSaysSo) {
   TrainOfTwoClasses(0.6, {.train = {.loss = 0.4, .accuracy = 0.9}, .eval = {.loss = 0.5, .accuracy = 0.8}});
   EXPECT_EQ(Diverging(),
-            "the evaluation's loss and accuracy (0.6, 50.0 %) are hardly better than by guessing from how frequent the "
-            "classes are (0.5, 80.0 %); the likely cause: a learning rate that is too high or too low, if the "
-            "data tell anything of the labels; begin again in another job folder with --set "
+            "the evaluation's loss and accuracy (0.6, 50.0 %) are no better than those of a guess that knows only how "
+            "frequent the classes are (0.5, 80.0 %); the likely cause: a learning rate that is too high or too low "
+            "(unless the inputs tell nothing of the labels); begin again in another job folder with --set "
             "training.optimizer.learningRate=0.01 or --set training.optimizer.learningRate=1");
 }
 
@@ -250,9 +263,9 @@ TEST_F(LearningOfAJobTest, WhereStaleGradientsAreDampedTheRateIsTheCause) {
   cluster->Beat(cluster->ps[0]);
   TrainAndEvaluate();
   EXPECT_THAT(Diverging(), HasSubstr("the likely cause: a learning rate that is too high for gradients that are stale "
-                                     "by 2.5 updates on the mean, if the data tell anything of the labels; begin again "
-                                     "in another job folder with --set training.optimizer.learningRate=0.01 or --set "
-                                     "cluster.workerCount=1"));
+                                     "by 2.5 updates on the mean (unless the inputs tell nothing of the labels); begin "
+                                     "again in another job folder with --set training.optimizer.learningRate=0.01 or "
+                                     "--set cluster.workerCount=1"));
 }
 
 // As with units that are never active, whatever the gradients are: fresh ones are not to blame.
@@ -276,6 +289,47 @@ TEST_F(LearningOfAJobTest, ALeasesLossIsWatched) {
   EXPECT_EQ(Diverging(), "");
   cluster->Say(cluster->worker[0].control, done);
   EXPECT_THAT(Diverging(), HasSubstr("the loss is not finite; "));
+}
+
+// What people read, of one worker.
+class WordsOfTroubleTest : public ::testing::Test {
+ protected:
+  std::string Why(std::initializer_list<double> readings, const LearningWatch::Evaluated& evaluated, uint64_t classes) {
+    LearningWatch watch(4000, 10, classes);
+    for (const double reading : readings) watch.ReportLease(reading * 1000, 1000);
+    watch.ReportEvaluation(evaluated);
+    JobSpec job;
+    job.training.optimizer.learning_rate = 1;
+    return WhyItDiverges(watch, job, 1, {});
+  }
+};
+
+TEST_F(WordsOfTroubleTest, WhatWasLearnedAndLostIsTold) {
+  EXPECT_EQ(Why({0.4, 0.1, 2.31}, {2.31, 0.1, 1}, 10),
+            "the loss stays at that of a guess among 10 classes (2.303), after 0.1 at its best; the likely cause: a "
+            "learning rate that is too high; begin again in another job folder with --set "
+            "training.optimizer.learningRate=0.1");
+}
+
+TEST_F(WordsOfTroubleTest, ARateIsNotTooLowWhereALossWasHigh) {
+  EXPECT_THAT(Why({2.6, 2.31}, {2.31, 0.1, 1}, 10), AllOf(HasSubstr("too high ("), Not(HasSubstr("too low"))));
+  EXPECT_THAT(Why({2.4, 2.31}, {2.31, 0.1, 1}, 10), HasSubstr("too high or too low ("));
+}
+
+TEST_F(WordsOfTroubleTest, AnEvaluationFarAboveSaysSo) {
+  EXPECT_THAT(Why({}, {40, 0.1, 1}, 10),
+              HasSubstr("the loss stays above that of a guess among 10 classes (2.303), at 40;"));
+  EXPECT_THAT(Why({5}, {9, 0.6, 1, {kUneven, kUneven}}, 3),
+              HasSubstr("the evaluation's loss and accuracy (9, 60.0 %) are worse than those of a guess"));
+}
+
+TEST_F(WordsOfTroubleTest, OfNumbersTheMeanIsTheGuess) {
+  const Guess ages = {.loss = 150};
+  EXPECT_THAT(
+      Why({151}, {150, 0, 1, {ages, ages}}, 0),
+      HasSubstr("the evaluation's loss (150) is no better than that of guessing the mean of the labels (150); the "
+                "likely cause: a learning rate that is too high or too low (unless"));
+  EXPECT_THAT(Why({100, 151, 151, 151, 151}, {150, 0, 1, {ages, ages}}, 0), HasSubstr("too high; begin"));
 }
 
 // The parts of a chief that reports what a program of the user's own says.

@@ -9,7 +9,9 @@
 namespace downpour {
 namespace {
 
-Guess Of(std::vector<uint64_t> counts, Loss loss = Loss::kSoftmaxCrossEntropy) { return GuessOf(counts, loss); }
+Guess Of(std::vector<uint64_t> counts, Loss loss = Loss::kSoftmaxCrossEntropy, int64_t outputs = 1) {
+  return GuessOf(counts, loss, outputs);
+}
 
 TEST(GuessTest, OfClassesIsTheirEntropyAndTheLargestShare) {
   EXPECT_DOUBLE_EQ(Of({50, 50, 50, 50}).loss, std::log(4));
@@ -37,6 +39,13 @@ TEST(GuessTest, OfNumbersIsTheirVariance) {
   EXPECT_EQ(Of({30, 0, 30}, Loss::kMeanSquaredError).accuracy, 0);
   EXPECT_FALSE(Of({29, 0, 30}, Loss::kMeanSquaredError).known());
   EXPECT_FALSE(Of({1000, 1000}, Loss::kOwn).known());
+}
+
+TEST(GuessTest, OfSeveralOutputsIsTheMeanOfTheirVariances) {
+  EXPECT_DOUBLE_EQ(Of({50, 50, 50, 50}, Loss::kMeanSquaredError, 4).loss, 0.1875);
+  EXPECT_DOUBLE_EQ(Of({50, 150}, Loss::kMeanSquaredError, 4).loss, 0.09375);
+  EXPECT_DOUBLE_EQ(Of({50, 150}, Loss::kMeanSquaredError, 4).accuracy, 0.75);
+  EXPECT_FALSE(Of({49, 49}, Loss::kMeanSquaredError, 2).known());
 }
 
 }  // namespace

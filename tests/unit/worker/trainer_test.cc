@@ -282,7 +282,7 @@ TEST_F(GuessesTest, EachSetHasItsOwn) {
   JobSpec job = job_;
   job.data.eval = Uneven();
   const Guesses guesses = std::get<Prepared>(Run(Prepare{job}).last).guesses;
-  EXPECT_EQ(guesses.eval, GuessOf(std::vector<uint64_t>{100, 0, 300}, Loss::kSoftmaxCrossEntropy));
+  EXPECT_EQ(guesses.eval, GuessOf(std::vector<uint64_t>{100, 0, 300}, Loss::kSoftmaxCrossEntropy, kClasses));
   EXPECT_FALSE(guesses.train.known()) << "117 examples of three classes";
   std::swap(job.data.train, job.data.eval);
   const Guesses swapped = std::get<Prepared>(Run(Prepare{job}).last).guesses;
