@@ -49,8 +49,8 @@ class OwnModelTest(OwnJobTest):
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_resnet20(self):
-        _, summary = self.train("resnet20", "--examples", "640", **{"training.epochs": 3})
-        self.assertEqual(summary["examples"], 3 * 640)
+        _, summary = self.train("resnet20", "--examples", "640", **{"training.epochs": 6})
+        self.assertEqual(summary["examples"], 6 * 640)
         self.assertGreater(summary["evalAccuracy"], 0.3)  # chance has 0.1
 
     @unittest.skipUnless(is_there("pip"), "python3-pip is not there")
