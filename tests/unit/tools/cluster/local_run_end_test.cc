@@ -71,7 +71,7 @@ TEST_F(LocalRunEndTest, TheChiefThatIsStartedOnceMoreIsAskedToEndAsWell) {
   });
   cluster_.chief_program =
       Script("chief", "trap '' TERM\n[ -e " + Path("chief_pid") + " ] && trap 'exit 143' TERM && touch " +
-                          Path("next") + "\n" + Announce(chief.endpoint()) + Mark("chief_pid") + "until [ -e " +
+                          Path("next") + "\n" + Mark("chief_pid") + Announce(chief.endpoint()) + "until [ -e " +
                           Path("enough") + " ]; do :; done");
   const RunResult result =
       Run({{"leads", [] { raise(SIGTERM); }},
@@ -122,7 +122,7 @@ TEST_F(LocalRunEndTest, WhatNoChiefLivedToWriteIsCounted) {
   });
   pace_.last_chiefs_within = Duration::zero();
   cluster_.chief_program =
-      Script("chief", Announce(chief.endpoint()) + Mark("chief_pid") + "read code <" + Path("fifo"));
+      Script("chief", Mark("chief_pid") + Announce(chief.endpoint()) + "read code <" + Path("fifo"));
   const RunResult result = Run({{"has committed", [&] {
                                    raise(SIGTERM);  // of this thread: the fake chief's do not block it
                                    kill(std::stoi(ReadTextFile(Path("chief_pid")).value()), SIGKILL);
@@ -153,8 +153,8 @@ TEST_F(LocalRunEndTest, AChiefThatDiesBeforeItsSummaryIsNoFailureOfARunThatIsToS
     return Encode(StatusReply{stopping ? R"({"state": "CANCELLED"})" : R"({"failures": [{"what": "leads"}]})"});
   });
   cluster_.chief_program =
-      Script("chief", "trap '' TERM\n[ -e " + Path("chief_pid") + " ] && again=yes\n" + Announce(chief.endpoint()) +
-                          Mark("chief_pid") + "[ $again ] && exit 143\nread code <" + Path("fifo"));
+      Script("chief", "trap '' TERM\n[ -e " + Path("chief_pid") + " ] && again=yes\n" + Mark("chief_pid") +
+                          Announce(chief.endpoint()) + "[ $again ] && exit 143\nread code <" + Path("fifo"));
   const RunResult result =
       Run({{"leads", [] { raise(SIGTERM); }},
            {"stopping", [&] { stopping = true; }},

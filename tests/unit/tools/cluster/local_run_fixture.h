@@ -59,7 +59,7 @@ class LocalRunTest : public ::testing::Test {
     return "echo '{\"endpoint\": \"" + endpoint + "\", \"pid\": '$$', \"term\": 3}' >" + Path("new") + "; mv " +
            Path("new") + " " + Path("chief.json") + "\n";
   }
-  // Writes the script's pid, all at once.
+  // Writes the script's pid, all at once. Before Announce, where a cue reads it: the run talks to a chief from then on.
   std::string Mark(const std::string& name) const {
     return "echo $$ >" + Path("new_mark") + "; mv " + Path("new_mark") + " " + Path(name) + "\n";
   }
@@ -74,6 +74,7 @@ class LocalRunTest : public ::testing::Test {
     auto supervisor = std::move(Supervisor::Create()).value();
     ActingBuffer buffer(std::move(cues));
     std::ostream words(&buffer);
+    words.exceptions(std::ios::badbit);  // else a cue that throws would be lost, and what waits for it would hang
     Talk talk(words, TerminalTraits());
     const auto journalled = [this] { return std::stod(ReadTextFile(Path("journalled")).value_or("0")); };
     const RunResult result =
