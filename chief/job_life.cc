@@ -5,6 +5,7 @@
 #include "schema/typed_command.h"
 
 namespace downpour {
+
 std::string CommandToStart(const ChiefOptions& options, bool diverged) {
   if (!diverged) return options.command;
   const double rate = options.job.training.optimizer.learning_rate / kRateFactor;

@@ -64,7 +64,6 @@ void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
   }
   if (!std::isfinite(reading)) return;
   highest_ = std::max(highest_, reading);
-  lowest_ = std::min(lowest_, reading);
   const bool is_outdated =
       of_evaluation_ == Trouble::kGuesses ? LearnedMoreThanGuess() : chance_ == 0 || LearnedMoreThanChance();
   if (is_outdated) of_evaluation_ = Trouble::kNone;
@@ -98,9 +97,14 @@ double LearningWatch::level() const {
   return readings_.empty() ? 0 : readings_.back();
 }
 
+double LearningWatch::lowest() const {
+  const double before = best_.value_or(std::numeric_limits<double>::infinity());
+  return std::accumulate(readings_.begin(), readings_.end(), before, [](double a, double b) { return std::min(a, b); });
+}
+
 bool LearningWatch::has_learned() const {
   const double guess = evaluated_.guesses.train.loss;
-  return lowest_ < kHadLearned * (guess > 0 && (chance_ == 0 || guess < chance_) ? guess : chance_);
+  return lowest() < kHadLearned * (guess > 0 && (chance_ == 0 || guess < chance_) ? guess : chance_);
 }
 
 bool LearningWatch::was_elsewhere() const { return has_learned() || (chance_ > 0 && highest_ > kElsewhere * chance_); }

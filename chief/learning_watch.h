@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -61,8 +60,8 @@ class LearningWatch {
   const Evaluated& evaluated() const { return evaluated_; }  // the last one
   // Of the evaluation where that tells the trouble, else the newest reading; 0 before any.
   double level() const;
-  double best() const { return *best_; }     // before the newest kJudged; where the trouble is kRising
-  double lowest() const { return lowest_; }  // of all readings; infinity before any
+  double best() const { return *best_; }  // before the newest kJudged; where the trouble is kRising
+  double lowest() const;                  // of all readings; infinity before any
   // Some loss was above that of a model that begins, or had been below a guess's: the rate is not too low.
   bool was_elsewhere() const;
   bool has_learned() const;  // and may have lost it again
@@ -85,9 +84,8 @@ class LearningWatch {
   std::optional<double> first_, best_;  // of all readings, and of those before the newest kJudged
   Evaluated evaluated_;
   Trouble of_evaluation_ = Trouble::kNone;
-  bool infinite_ = false;                                    // some loss was
-  double highest_ = 0;                                       // finite loss of readings and evaluations
-  double lowest_ = std::numeric_limits<double>::infinity();  // of readings
+  bool infinite_ = false;  // some loss was
+  double highest_ = 0;     // finite loss of readings and evaluations
 };
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.

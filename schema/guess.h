@@ -5,7 +5,8 @@
 namespace downpour {
 
 struct Guess {
-  double loss = 0;      // of classes the entropy in nats (Shannon 1948), of numbers the variance. 0: not known
+  // Of classes the entropy in nats (Shannon 1948), of numbers the variance, over all outputs the mean. 0: not known
+  double loss = 0;
   double accuracy = 0;  // share of the most frequent class; of numbers 0
   bool known() const { return loss > 0; }
   bool operator==(const Guess&) const = default;

@@ -106,11 +106,11 @@ struct FtrlUpdate {
   RankOne correction = {};
 };
 
-// `step` counts the updates of these values from 1, this one included. Computed in double, rounded once.
 // What a mean that began at 0 has of its whole weight after `step` updates: 1 - beta^step. Without libm's pow, whose
 // last bit depends on the CPU.
 double AdamCorrection(double beta, uint64_t step);
 
+// `step` counts the updates of these values from 1, this one included. Computed in double, rounded once.
 AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, double epsilon, uint64_t step);
 
 using Update = std::variant<SgdUpdate, MomentumUpdate, SquaresUpdate, AdamUpdate, FtrlUpdate>;

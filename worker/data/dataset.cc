@@ -11,26 +11,10 @@ namespace {
 constexpr double kLeastOfClass = 50;   // examples, on the mean
 constexpr double kLeastOfOthers = 30;  // that are not of the most frequent class
 
-Guess OfClasses(absl::Span<const uint64_t> counts, double all) {
-  Guess guess;
-  for (const uint64_t count : counts) {
-    if (count == 0) continue;
-    const double share = static_cast<double>(count) / all;
-    guess.loss -= share * std::log(share);
-    guess.accuracy = std::max(guess.accuracy, share);
-  }
-  return guess;
-}
-
-// Of several outputs each is to be 1 for its label and 0 for the others: the mean of their variances.
-Guess OfIndicators(absl::Span<const uint64_t> counts, double all, int64_t outputs) {
-  Guess guess;
-  for (const uint64_t count : counts) {
-    const double share = static_cast<double>(count) / all;
-    guess.loss += share * (1 - share) / static_cast<double>(outputs);
-    guess.accuracy = std::max(guess.accuracy, share);
-  }
-  return guess;
+// Where each output is to be 1 for its label and 0 for the others, a squared error has the mean of their variances.
+double LossOfShare(double share, Loss loss, int64_t outputs) {
+  if (loss == Loss::kMeanSquaredError) return share * (1 - share) / static_cast<double>(outputs);
+  return share > 0 ? -share * std::log(share) : 0;
 }
 
 // Their mean has their variance as its mean squared error.
@@ -59,7 +43,9 @@ Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t output
   if (all - most < kLeastOfOthers) return {};
   if (loss == Loss::kMeanSquaredError && outputs == 1) return OfNumbers(label_counts, all);
   if (loss == Loss::kOwn || all < kLeastOfClass * labels) return {};
-  return loss == Loss::kMeanSquaredError ? OfIndicators(label_counts, all, outputs) : OfClasses(label_counts, all);
+  Guess guess{.accuracy = most / all};
+  for (const uint64_t count : label_counts) guess.loss += LossOfShare(static_cast<double>(count) / all, loss, outputs);
+  return guess;
 }
 
 }  // namespace downpour

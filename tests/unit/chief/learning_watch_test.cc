@@ -20,9 +20,12 @@ using ::testing::Not;
 constexpr double kTen = 2.302585;  // ln 10
 
 // Each is one reading.
-Trouble AfterReadings(LearningWatch watch, std::initializer_list<double> losses) {
+LearningWatch With(std::initializer_list<double> losses, LearningWatch watch) {
   for (const double loss : losses) watch.ReportLease(loss * 1000, 1000);
-  return watch.trouble();
+  return watch;
+}
+Trouble AfterReadings(const LearningWatch& watch, std::initializer_list<double> losses) {
+  return With(losses, watch).trouble();
 }
 
 class LearningWatchTest : public ::testing::Test {
@@ -101,8 +104,7 @@ class FrequenciesTest : public ::testing::Test {
   }
   LearningWatch AfterReadingsAnd(const LearningWatch::Evaluated& evaluated,
                                  std::initializer_list<double> readings) const {
-    LearningWatch watch(4000, 10, 3);
-    for (const double reading : readings) watch.ReportLease(reading * 1000, 1000);
+    LearningWatch watch = With(readings, {4000, 10, 3});
     watch.ReportEvaluation(evaluated);
     return watch;
   }
@@ -183,8 +185,7 @@ TEST_F(FrequenciesTest, CountUntilTrainingLearnedMore) {
 
 TEST_F(LearningWatchTest, AModelThatOverfitsIsNotAtChance) {
   const auto after = [&](std::initializer_list<double> readings) {
-    LearningWatch watch = of_ten_classes;
-    for (const double reading : readings) watch.ReportLease(reading * 1000, 1000);
+    LearningWatch watch = With(readings, of_ten_classes);
     watch.ReportEvaluation({6, 0.11, 1});
     return watch.trouble();
   };
@@ -295,8 +296,7 @@ TEST_F(LearningOfAJobTest, ALeasesLossIsWatched) {
 class WordsOfTroubleTest : public ::testing::Test {
  protected:
   std::string Why(std::initializer_list<double> readings, const LearningWatch::Evaluated& evaluated, uint64_t classes) {
-    LearningWatch watch(4000, 10, classes);
-    for (const double reading : readings) watch.ReportLease(reading * 1000, 1000);
+    LearningWatch watch = With(readings, {4000, 10, classes});
     watch.ReportEvaluation(evaluated);
     JobSpec job;
     job.training.optimizer.learning_rate = 1;
