@@ -100,7 +100,7 @@ absl::StatusOr<double> TimeCudaCopy(int device, CopyPath path, size_t bytes, int
                               : to_host ? cudaMemcpyDeviceToHost
                                         : cudaMemcpyDeviceToDevice;
   void* const to = to_host ? host->get() : memory->get();
-  const void* const from = from_host ? host->get() : other->get();
+  const void* const from = from_host ? host->get() : on_device ? other->get() : memory->get();
   return MedianSeconds(stream->get(), runs, [&]() -> absl::Status {
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, stream->get()));
     return absl::OkStatus();

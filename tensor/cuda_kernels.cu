@@ -184,26 +184,57 @@ __global__ void DropoutKernel4(const uint64_t* seed_at, Drop drop, CudaConstMatr
 
 // ---- Reductions -----------------------------------------------------------------------------------------------------
 
-// Blocks of kWarp columns; the block's warps take turns with the rows. One kernel for each storage, so that nothing is
-// asked between loads that may be under way together: of two bytes each, fewer would leave the memory idle.
-constexpr int kSumWarps = 32, kRowsAtOnce = 8;
+// Blocks of kWarp columns. Its warps take turns with the rows, of which each reads as many at once as it has lanes for: a
+// lane takes one number, or two of bfloat16, since with fewer bytes under way the memory would idle. One kernel for each
+// storage, so that nothing is asked between loads that may be under way together.
+constexpr int kSumWarps = 32, kLoadsAtOnce = 8;
+template <class T>
+constexpr int kColumnsOf = sizeof(T) / sizeof(decltype(T::first));
+struct OneFloat {
+  float first;
+  __device__ float column(int) const { return first; }
+};
+struct OneHalf {
+  Bf16 first;
+  __device__ float column(int) const { return Widened(first); }
+};
+struct alignas(4) TwoHalves {
+  Bf16 first, second;
+  __device__ float column(int i) const { return Widened(i == 0 ? first : second); }
+};
 template <class T>
 __global__ void SumRowsKernel(const T* x, int64_t rows, int64_t cols, int64_t stride, float beta, float* sums) {
-  __shared__ float partial[kSumWarps][kWarp];
-  const int64_t c = int64_t{blockIdx.x} * kWarp + threadIdx.x;
-  float sum = 0;
-  for (int64_t first = threadIdx.y; c < cols && first < rows; first += kRowsAtOnce * kSumWarps) {
-    T loaded[kRowsAtOnce];
+  constexpr int kColumns = kColumnsOf<T>, kLanes = kWarp / kColumns, kTurn = kSumWarps * kColumns;
+  __shared__ float partial[kTurn][kWarp];
+  const int row = threadIdx.y * kColumns + threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  const int64_t at = int64_t{blockIdx.x} * kLanes + lane;  // in loads, as are cols and stride
+  float sum[kColumns] = {};
+  for (int64_t first = row; at < cols && first < rows; first += kLoadsAtOnce * kTurn) {
+    T loaded[kLoadsAtOnce];
 #pragma unroll
-    for (int k = 0; k < kRowsAtOnce; ++k) loaded[k] = x[std::min(first + k * kSumWarps, rows - 1) * stride + c];
+    for (int k = 0; k < kLoadsAtOnce; ++k) loaded[k] = x[std::min(first + k * kTurn, rows - 1) * stride + at];
 #pragma unroll
-    for (int k = 0; k < kRowsAtOnce; ++k) sum += first + k * kSumWarps < rows ? Widened(loaded[k]) : 0;
+    for (int k = 0; k < kLoadsAtOnce; ++k) {
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) sum[i] += first + k * kTurn < rows ? loaded[k].column(i) : 0;
+    }
   }
-  partial[threadIdx.y][threadIdx.x] = sum;
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) partial[row][lane * kColumns + i] = sum[i];
   __syncthreads();
-  if (threadIdx.y > 0 || c >= cols) return;
-  for (int i = 1; i < kSumWarps; ++i) sum += partial[i][threadIdx.x];
-  sums[c] = beta == 0 ? sum : beta * sums[c] + sum;
+  const int64_t c = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  if (threadIdx.y > 0 || c >= cols * kColumns) return;
+  float total = 0;
+  for (int i = 0; i < kTurn; ++i) total += partial[i][threadIdx.x];
+  sums[c] = beta == 0 ? total : beta * sums[c] + total;
+}
+
+template <class T>
+void SumRows(cudaStream_t stream, const void* x, CudaConstMatrix shape, float beta, float* sums) {
+  const unsigned blocks = static_cast<unsigned>((shape.cols + kWarp - 1) / kWarp);
+  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(static_cast<const T*>(x), shape.rows,
+                                                               shape.cols / kColumnsOf<T>,
+                                                               shape.stride / kColumnsOf<T>, beta, sums);
 }
 
 template <class T, class Combine>
@@ -309,12 +340,14 @@ cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, Activati
   return With(f, [&](auto function) { return AddBiasThen(stream, function, bias, x); });
 }
 cudaError_t CudaSumRows(cudaStream_t stream, CudaConstMatrix x, float beta, float* sums) {
-  const unsigned blocks = static_cast<unsigned>((x.cols + kWarp - 1) / kWarp);
-  const dim3 threads(kWarp, kSumWarps);
-  if (x.halves != nullptr) {
-    SumRowsKernel<<<blocks, threads, 0, stream>>>(x.halves, x.rows, x.cols, x.stride, beta, sums);
+  const bool in_pairs =
+      x.cols % 2 == 0 && x.stride % 2 == 0 && reinterpret_cast<uintptr_t>(x.halves) % alignof(TwoHalves) == 0;
+  if (x.halves == nullptr) {
+    SumRows<OneFloat>(stream, x.floats, x, beta, sums);
+  } else if (in_pairs) {
+    SumRows<TwoHalves>(stream, x.halves, x, beta, sums);
   } else {
-    SumRowsKernel<<<blocks, threads, 0, stream>>>(x.floats, x.rows, x.cols, x.stride, beta, sums);
+    SumRows<OneHalf>(stream, x.halves, x, beta, sums);
   }
   return cudaGetLastError();
 }
