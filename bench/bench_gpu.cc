@@ -11,7 +11,7 @@
 // step:        a step of a multilayer perceptron 4096-8192-8192-4096 on batches of 4096, gradients left on the device,
 //              over its products done by cuBLAS alone.
 // small:       steps per second of 784-256-128-10 on batches of 128, without CUDA graphs and with them, and these over
-//              PyTorch's with CUDA graphs where it is there.
+//              PyTorch's with CUDA graphs where it is there; what graphs bring as layers grow.
 // cluster:     the large step with a ps in between, pushed every batch and every 16th, that also with
 //              parameters pulled ahead, over the slowest of its parts.
 #include <sys/wait.h>
@@ -166,7 +166,7 @@ void MeasureParameters(const CudaModule& module, const Options& options) {
 // ---- The large step, nothing sent -----------------------------------------------------------------------------------
 
 void MeasureStep(const CudaModule& module, const Options& options) {
-  constexpr int kSteps = 10;
+  constexpr int kSteps = 40;  // long enough for the clocks to settle
   const std::vector<ProductShape> products = ProductsOfStep(LargeModel(), kLargeBatch);
   double operations = 0;
   for (const ProductShape& shape : products) {
@@ -201,11 +201,31 @@ double TorchSteps(const std::string& command) {
   return pclose(pipe) == 0 && read ? steps : 0;
 }
 
+double StepsPerSecond(const CudaModule& module, const Options& options, const ModelSpec& model, int64_t batch,
+                      bool graphs) {
+  const auto backend = OpenGpu(module, options.device, Precision::kTf32, {.graphs = graphs});
+  const auto graph = LoadedGraph(model, batch, *backend);
+  return 1 / SecondsOfEach(*backend, 500, [&] { return graph->Train(1, nullptr).status(); });
+}
+
+// As far as steps are repeated by graphs: StepRecordings::kLaunchBound.
+void MeasureGraphsOfWiderLayers(const CudaModule& module, const Options& options) {
+  std::printf("what CUDA graphs bring to three layers on batches of 256: operations of the largest product, steps/s\n");
+  for (const int64_t width : {128, 256, 512, 1024, 2048, 3072}) {
+    const ModelSpec model = SquareModel(width);
+    Series rate, ratio;
+    for (int run = 0; run < options.runs; ++run) {
+      rate.values.push_back(StepsPerSecond(module, options, model, 256, true));
+      ratio.values.push_back(rate.values.back() / StepsPerSecond(module, options, model, 256, false));
+    }
+    std::printf("  %-16.1e %8.0f  %5.2f [%4.2f, %4.2f]\n", 2.0 * 256 * static_cast<double>(width * width),
+                rate.Median(), ratio.Median(), ratio.Smallest(), ratio.Largest());
+  }
+}
+
 void MeasureSmall(const CudaModule& module, const Options& options) {
   const auto steps = [&](bool graphs) {
-    const auto backend = OpenGpu(module, options.device, Precision::kTf32, {.graphs = graphs});
-    const auto graph = LoadedGraph(SmallModel(), kSmallBatch, *backend);
-    return 1 / SecondsOfEach(*backend, 500, [&] { return graph->Train(1, nullptr).status(); });
+    return StepsPerSecond(module, options, SmallModel(), kSmallBatch, graphs);
   };
   Series plain, rate, ratio;
   for (int run = 0; run < options.runs; ++run) {
@@ -225,6 +245,7 @@ void MeasureSmall(const CudaModule& module, const Options& options) {
     std::printf("   %.2f [%.2f, %.2f] of PyTorch's with CUDA graphs\n", ratio.Median(), ratio.Smallest(),
                 ratio.Largest());
   }
+  MeasureGraphsOfWiderLayers(module, options);
 }
 
 // In a process of its own: what forks later must not have touched the device before, and what fails fails alone.

