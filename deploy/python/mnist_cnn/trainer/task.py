@@ -40,17 +40,18 @@ class Images(torch.utils.data.Dataset):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=pathlib.Path, required=True, help="the folder of the four files")
-    folder = parser.parse_args().data
+    parser.add_argument("--device", default="cpu", help="where the network computes, such as cuda:0")
+    options = parser.parse_args()
     torch.manual_seed(1)
     model = nn.Sequential(
         nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(512, 128), nn.ReLU(), nn.Dropout(0.3), nn.Linear(128, 10),
-    )  # fmt: skip
+    ).to(options.device)  # fmt: skip
     downpour.fit(
         model,
-        train=Images(folder, "train"),
-        eval=Images(folder, "t10k"),
+        train=Images(options.data, "train"),
+        eval=Images(options.data, "t10k"),
         loss=nn.CrossEntropyLoss(),
         optimizer=torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
         epochs=5,
