@@ -13,7 +13,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 LONG = 120  # seconds; only where a hang ends
 
@@ -31,21 +30,15 @@ class Job:
             stdout=self.log, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def status(self):
-        asked = subprocess.run([self.tool, "status", "--job-dir", self.folder, "-o", "json"], capture_output=True)
-        try:
-            return json.loads(asked.stdout)
-        except ValueError:
-            return {}
-
     def wait_until(self, holds):
-        """The status of which it holds; None where the job ended before."""
-        end = time.monotonic() + LONG
-        while self.process.poll() is None and time.monotonic() < end:
-            status = self.status()
-            if status and holds(status):
-                return status
-            time.sleep(0.05)
+        """The first status of which it holds; None where the job ended before."""
+        asked = [self.tool, "watch", "--job-dir", self.folder, "-o", "json", "--interval", "0.05"]
+        while self.process.poll() is None:  # until the chief has said where it is, there is nothing to watch
+            with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watch:
+                found = next((status for status in map(json.loads, watch.stdout) if holds(status)), None)
+                watch.kill()
+            if found:
+                return found
         return None
 
     def finish(self):

@@ -17,7 +17,7 @@ from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, 
 
 FOLDERS = {"schema", "job", "runtime", "tensor", "optimizer", "ps", "worker", "chief", "tools", "bench", "service", "python", "tests"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ".js", ".css", ".html", ""}
-MOST_LINES = 400
+MOST_LINES = 500
 MOST_FUNCTION_LINES = 70
 MOST_COLUMNS = 120
 

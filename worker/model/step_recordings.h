@@ -4,8 +4,8 @@
 //
 // Order: goes before the memory that the operations use.
 // Cost: for steps alone that are bound by their launches: bench_gpu measures how large a product may be. Others may
-//   lose, since a recording's first layer waits for the parameters of all its layers. Of batches that come in many sizes
-//   only the first ones are recorded.
+//   lose, since a recording's first layer waits for the parameters of all its layers. Of batches that come in many
+//   sizes only the first ones are recorded.
 // Errors: those of `give`.
 // Threads: as the backend.
 // Tests: tests/unit/worker/step_recordings_test.cc; tests/parity/model_parity_test.cc: the same bits.
