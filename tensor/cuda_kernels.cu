@@ -184,7 +184,7 @@ __global__ void DropoutKernel4(const uint64_t* seed_at, Drop drop, CudaConstMatr
 
 // ---- Reductions -----------------------------------------------------------------------------------------------------
 
-// Blocks of kWarp columns, whose warps take turns with the rows. A lane loads one number, or two of bfloat16, and then a
+// Blocks of kWarp columns, whose warps take turns with the rows. A lane loads one number, or two of bfloat16, where a
 // warp has two rows at once: with fewer bytes under way the memory would idle. One kernel for each storage, so that
 // nothing is asked between loads that may be under way together.
 constexpr int kSumWarps = 32, kLoadsAtOnce = 8;
