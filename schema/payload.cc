@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace {
 // Free blocks by power-of-two size. Small sizes are left to malloc, which serves them well. The large ones are cut from
 // regions of whole huge pages: with small pages an optimizer's pass over them takes 1.7 times as long. Of
 // those a bounded amount is kept, so that a burst does not hold memory for ever; beyond, a region that is
-// free as a whole keeps only its addresses.
+// free as a whole keeps only its addresses. Either way costs the same, however many blocks there are.
 class BlockPool {
  public:
   static constexpr size_t kSmallest = size_t{64} << 10;
@@ -28,10 +29,13 @@ class BlockPool {
   void* Get(size_t capacity) {
     if (capacity < kSmallest) return OrRunOut(std::aligned_alloc(Payload::kAlignment, capacity));
     std::lock_guard lock(mutex_);
-    FreeBlocks& blocks = free_[std::countr_zero(capacity)];
-    if (!blocks.kept.empty()) {
+    SizeClass& blocks = classes_[std::countr_zero(capacity)];
+    if (!blocks.free.empty()) {
+      Region& region = *blocks.free.back();
+      void* const memory = Pop(region.kept);
+      if (region.kept.empty()) blocks.free.pop_back();
       kept_ -= capacity;
-      return Pop(blocks.kept);
+      return memory;
     }
     if (blocks.given_back.empty()) AddRegion(capacity, blocks.given_back);
     return Pop(blocks.given_back);
@@ -40,16 +44,29 @@ class BlockPool {
   void Put(void* memory, size_t capacity) {
     if (capacity < kSmallest) return std::free(memory);
     std::lock_guard lock(mutex_);
-    FreeBlocks& blocks = free_[std::countr_zero(capacity)];
-    blocks.kept.push_back(memory);
+    SizeClass& blocks = classes_[std::countr_zero(capacity)];
+    char* const begin = static_cast<char*>(memory) - reinterpret_cast<uintptr_t>(memory) % kHugePage;
+    Region& region = blocks.regions[begin];
+    if (region.kept.empty()) {
+      region.place = blocks.free.size();
+      blocks.free.push_back(&region);
+    }
+    region.kept.push_back(memory);
     kept_ += capacity;
-    if (kept_ > kKeptBytes) GiveBack(memory, capacity, blocks);
+    const size_t bytes = std::max(capacity, kHugePage);
+    if (kept_ > kKeptBytes && region.kept.size() * capacity == bytes) GiveBack(begin, bytes, region, blocks);
   }
 
  private:
-  struct FreeBlocks {
-    std::vector<void*> kept;
-    std::vector<void*> given_back;  // addresses without memory behind them
+  // What was mapped at once.
+  struct Region {
+    std::vector<void*> kept;  // its free blocks that have memory behind them
+    size_t place = 0;         // in SizeClass::free, where it keeps any
+  };
+  struct SizeClass {
+    std::unordered_map<const void*, Region> regions;  // by where they begin
+    std::vector<Region*> free;                        // those that keep blocks
+    std::vector<void*> given_back;                    // addresses without memory behind them
   };
 
   // As operator new does where there is none.
@@ -79,22 +96,20 @@ class BlockPool {
     for (size_t at = bytes; at > 0; at -= capacity) blocks.push_back(region + at - capacity);
   }
 
-  // The region around `memory`, if nothing of it is in use.
-  void GiveBack(void* memory, size_t capacity, FreeBlocks& blocks) {
-    const size_t bytes = std::max(capacity, kHugePage);
-    char* region = static_cast<char*>(memory) - reinterpret_cast<uintptr_t>(memory) % kHugePage;
-    const auto inside = [=](void* block) { return block >= region && block < region + bytes; };
-    const auto outside_end = std::partition(blocks.kept.begin(), blocks.kept.end(), std::not_fn(inside));
-    if (static_cast<size_t>(blocks.kept.end() - outside_end) * capacity < bytes) return;
-    blocks.given_back.insert(blocks.given_back.end(), outside_end, blocks.kept.end());
-    blocks.kept.erase(outside_end, blocks.kept.end());
+  // A region of which nothing is in use.
+  void GiveBack(char* begin, size_t bytes, Region& region, SizeClass& blocks) {
+    blocks.given_back.insert(blocks.given_back.end(), region.kept.begin(), region.kept.end());
+    region.kept.clear();
+    blocks.free.back()->place = region.place;
+    blocks.free[region.place] = blocks.free.back();
+    blocks.free.pop_back();
     kept_ -= bytes;
-    madvise(region, bytes, MADV_DONTNEED);
+    madvise(begin, bytes, MADV_DONTNEED);
   }
 
   std::mutex mutex_;
-  FreeBlocks free_[64];
-  size_t kept_ = 0;  // bytes of all kept blocks
+  SizeClass classes_[64];  // by the logarithm of their size
+  size_t kept_ = 0;        // bytes of all kept blocks
 };
 
 // Never destroyed: I/O threads may drop payloads while the process exits.

@@ -1,5 +1,7 @@
 #include "worker/exchange.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -31,7 +33,9 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
     for (const SliceId slice : *moved) {
       pull_.Forget(map_.link_of(slice), slice);
       for (HeldLease& lease : leases_) {
-        lease.in_flight.ForEach(slice, [&](InFlight::RetainedGradient& retained) { Block(slice, retained, now); });
+        lease.in_flight.ForEach(slice, [&](Step step, InFlight::RetainedGradient& retained) {
+          Block({lease.id, step, slice}, retained, now);
+        });
       }
     }
   }
@@ -105,8 +109,8 @@ void Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradie
     return;
   }
   lease.progress.MarkComputed(slice, step);
-  lease.in_flight.Add(step, slice, std::move(gradient), computed_from,
-                      lease.progress.Known(slice) ? State::kReady : State::kBlocked);
+  InFlight::RetainedGradient& retained = lease.in_flight.Add(step, slice, std::move(gradient), computed_from);
+  if (lease.progress.Known(slice)) MakeReady({lease.id, step, slice}, retained);
 }
 
 void Exchange::Settle(LeaseId lease, Step step, SliceId slice, bool counted) {
@@ -116,18 +120,26 @@ void Exchange::Settle(LeaseId lease, Step step, SliceId slice, bool counted) {
 // It is kept no longer.
 void Exchange::Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained,
                     bool counted) {
-  GiveBackWindow(slice, retained);
+  Recall({lease.id, step, slice}, retained);
   if (!retained.gradient.empty()) Settle(lease.id, step, slice, counted);
 }
 
-void Exchange::GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained) {
-  if (retained.state == State::kSent) map_.link_of(slice).unanswered -= retained.gradient.size();
+// Its link knows of it no more.
+void Exchange::Recall(const PushKey& push, const InFlight::RetainedGradient& retained) {
+  PsLink& link = map_.link_of(push.slice);
+  if (retained.state == State::kSent) link.unanswered -= retained.gradient.size();
+  if (retained.state == State::kReady) link.ready.erase(push);
 }
 
-void Exchange::Block(SliceId slice, InFlight::RetainedGradient& retained, Time until) {
-  GiveBackWindow(slice, retained);
+void Exchange::Block(const PushKey& push, InFlight::RetainedGradient& retained, Time until) {
+  Recall(push, retained);
   retained.state = State::kBlocked;
   retained.at = until;
+}
+
+void Exchange::MakeReady(const PushKey& push, InFlight::RetainedGradient& retained) {
+  retained.state = State::kReady;
+  map_.link_of(push.slice).ready.insert(push);
 }
 
 void Exchange::Flush(Time now, Effects& effects) {
@@ -135,10 +147,7 @@ void Exchange::Flush(Time now, Effects& effects) {
 }
 
 void Exchange::FlushTo(PsLink& link, Time now, Effects& effects) {
-  Flushed flushed;
-  for (HeldLease& lease : leases_) {
-    for (InFlight::StepEntry& entry : lease.in_flight.steps()) FlushStep(lease, entry, link, now, flushed, effects);
-  }
+  const Flushed flushed = FlushPushes(link, now, effects);
   const Incarnation from = session_.incarnation();
   // Pulls leave behind pushes, so that the values hold what this worker pushed (conversation 6).
   PullRound::Again again = pull_.AskAgain(now, timing().data_retry, from, link, map_, parameters_.versions);
@@ -150,39 +159,77 @@ void Exchange::FlushTo(PsLink& link, Time now, Effects& effects) {
   }
 }
 
+// Those that were sent and must be again, in order.
+std::vector<PushKey> Exchange::TakeOverdue(PsLink& link, Time now) {
+  std::vector<PushKey> overdue;
+  if (!link.AnyOverdue(now, timing().data_retry)) return overdue;
+  link.oldest_push = Time::max();
+  for (HeldLease& lease : leases_) {
+    for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
+      for (const SliceId slice : link.slices) {
+        InFlight::RetainedGradient& retained = entry.slices[ToNumber(slice)];
+        if (retained.state != State::kSent) continue;
+        if (link.Overdue(retained.at, now, timing().data_retry)) {
+          overdue.push_back({lease.id, entry.step, slice});
+        } else {
+          link.oldest_push = std::min(link.oldest_push, retained.at);
+        }
+      }
+    }
+  }
+  return overdue;
+}
+
 // What goes again keeps its share of the window: the first copy may still be on its way.
-void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Flushed& flushed,
-                         Effects& effects) {
-  Push push{.from = session_.incarnation(), .lease = lease.id, .step = entry.step, .slices = {}};
-  uint64_t bytes = 0;
-  const auto send = [&] {
-    if (push.slices.empty()) return;
-    Push bundle{.from = push.from, .lease = push.lease, .step = push.step, .slices = std::exchange(push.slices, {})};
-    effects.SendTo(link.peer, std::move(bundle));
-    bytes = 0;
-  };
-  for (const SliceId slice : link.slices) {
-    InFlight::RetainedGradient& retained = entry.slices[ToNumber(slice)];
-    const uint64_t more = retained.gradient.size();
-    if (retained.state == State::kReady) {
-      // Once one push has no room none after it goes: a slice takes its steps in order.
-      flushed.full = flushed.full || !link.HasCredit(more);
-      if (flushed.full) continue;
-      link.unanswered += more;
-    } else if (retained.state == State::kSent && link.Overdue(retained.at, now, timing().data_retry)) {
+Exchange::Flushed Exchange::FlushPushes(PsLink& link, Time now, Effects& effects) {
+  Flushed flushed;
+  const std::vector<PushKey> overdue = TakeOverdue(link, now);
+  Bundle bundle;
+  HeldLease* lease = nullptr;
+  auto ready = link.ready.begin();
+  auto again = overdue.begin();
+  // Once one push has no room none after it goes: a slice takes its steps in order.
+  while ((ready != link.ready.end() && !flushed.full) || again != overdue.end()) {
+    const bool is_again =
+        again != overdue.end() && (ready == link.ready.end() || flushed.full || *again < *ready);
+    const PushKey key = is_again ? *again++ : *ready;
+    if (lease == nullptr || lease->id != key.lease) lease = Find(key.lease);
+    CHECK(lease != nullptr) << "a push of lease " << ToNumber(key.lease) << ", which is not held";
+    InFlight::RetainedGradient& retained = lease->in_flight.at(key.step, key.slice);
+    if (is_again) {
       flushed.again = retained.resent = true;
     } else {
-      continue;
+      flushed.full = !link.HasCredit(retained.gradient.size());
+      if (flushed.full) continue;
+      link.unanswered += retained.gradient.size();
+      ready = link.ready.erase(ready);
     }
-    // No receiver takes more in one message ("Limits").
-    if (bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1) send();
-    if (std::exchange(retained.sent, true)) ++session_.stats().pushes_resent;
-    push.slices.push_back({slice, map_.epoch(slice), retained.computed_from, retained.gradient});
-    bytes += more;
-    retained.state = State::kSent;
-    retained.at = now;
+    SendPush(key, retained, link, now, bundle, effects);
   }
-  send();
+  if (!bundle.push.slices.empty()) effects.SendTo(link.peer, std::move(bundle.push));
+  return flushed;
+}
+
+// With others of its step in one message, as far as that may hold them ("Limits").
+void Exchange::SendPush(const PushKey& key, InFlight::RetainedGradient& retained, PsLink& link, Time now,
+                        Bundle& bundle, Effects& effects) {
+  Push& push = bundle.push;
+  const uint64_t more = retained.gradient.size();
+  const bool is_other = push.lease != key.lease || push.step != key.step;
+  const bool is_full = bundle.bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1;
+  if (!push.slices.empty() && (is_other || is_full)) {
+    effects.SendTo(link.peer, std::move(push));
+    bundle = Bundle();
+  }
+  push.from = session_.incarnation();
+  push.lease = key.lease;
+  push.step = key.step;
+  bundle.bytes += more;
+  if (std::exchange(retained.sent, true)) ++session_.stats().pushes_resent;
+  push.slices.push_back({key.slice, map_.epoch(key.slice), retained.computed_from, retained.gradient});
+  retained.state = State::kSent;
+  retained.at = now;
+  link.oldest_push = std::min(link.oldest_push, now);
 }
 
 PsLink* Exchange::LinkTo(PeerId peer, Incarnation incarnation) {
@@ -231,8 +278,9 @@ void Exchange::OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now
   }
   // A6: a refusal acknowledges nothing, so the gradients stay and go again.
   const Time until = now + timing().control_retry;
-  lease.in_flight.ForEach(item.slice,
-                          [&](InFlight::RetainedGradient& retained) { Block(item.slice, retained, until); });
+  lease.in_flight.ForEach(item.slice, [&](Step step, InFlight::RetainedGradient& retained) {
+    Block({lease.id, step, item.slice}, retained, until);
+  });
   if (!lease.progress.Known(item.slice)) lease.next_probe = std::min(lease.next_probe, until);
 }
 
@@ -246,8 +294,8 @@ void Exchange::OnReply(HeldLease& lease, const PushReply::Item& item, Effects& e
                                if (step <= item.acked) Acknowledge(lease, step, retained, item, effects);
                              });
   if (effect == LeaseProgress::ReplyEffect::kFirstInEpoch) {
-    lease.in_flight.ForEach(item.slice, [](InFlight::RetainedGradient& retained) {
-      if (retained.state == State::kBlocked) retained.state = State::kReady;
+    lease.in_flight.ForEach(item.slice, [&](Step step, InFlight::RetainedGradient& retained) {
+      if (retained.state == State::kBlocked) MakeReady({lease.id, step, item.slice}, retained);
     });
   }
 }
@@ -324,10 +372,11 @@ void Exchange::SendAgain(PeerId peer, Time now, Effects& effects) {
   const Time long_ago = now - PsLink::kMaxBackoff * timing().data_retry;
   for (HeldLease& lease : leases_) {
     for (const SliceId slice : link->slices) {
-      lease.in_flight.ForEach(slice, [&](InFlight::RetainedGradient& retained) {
+      lease.in_flight.ForEach(slice, [&](Step, InFlight::RetainedGradient& retained) {
         if (retained.state == State::kSent) retained.at = long_ago;
       });
     }
+    link->oldest_push = long_ago;
     Probe(lease, now, effects);
   }
   pull_.SendAgain(*link, now);
@@ -344,7 +393,7 @@ void Exchange::Tick(Time now, Effects& effects) {
       for (const Slice& slice : grid_.slices) {
         InFlight::RetainedGradient& retained = entry.slices[ToNumber(slice.id)];
         if (retained.state != State::kBlocked || retained.at > now || !lease.progress.Known(slice.id)) continue;
-        retained.state = State::kReady;
+        MakeReady({lease.id, entry.step, slice.id}, retained);
         retained.resent = retained.sent;
       }
     }

@@ -8,6 +8,8 @@
 //
 // Order: to one ps pushes leave by lease, then step; a pull leaves behind all pushes that are ready. Leases are held in
 //   ascending order.
+// Cost: an answer costs what it names, and what may be sent then. All that is kept is looked through at each tick, and
+//   where something may have to be sent again.
 // Errors: what a ps gets wrong is counted as rejected and asked again. A refusal of this worker's gradients is a
 //   Status: it is at fault and must end.
 // Tests: tests/unit/worker/exchange_test.cc, tests/scenario/worker_*.txt.
@@ -109,16 +111,24 @@ class Exchange {
                    const PushReply::Item& item, Effects& effects);
   void Settle(LeaseId lease, Step step, SliceId slice, bool counted);
   void Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained, bool counted);
-  void GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained);
-  void Block(SliceId slice, InFlight::RetainedGradient& retained, Time until);
+  void Recall(const PushKey& push, const InFlight::RetainedGradient& retained);
+  void Block(const PushKey& push, InFlight::RetainedGradient& retained, Time until);
+  void MakeReady(const PushKey& push, InFlight::RetainedGradient& retained);
   void FlushTo(PsLink& link, Time now, Effects& effects);
+  std::vector<PushKey> TakeOverdue(PsLink& link, Time now);
   // What happened to the pushes of one flush.
   struct Flushed {
     bool full = false;   // some had no room in the window
     bool again = false;  // some were sent before
   };
-  void FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Flushed& flushed,
-                 Effects& effects);
+  Flushed FlushPushes(PsLink& link, Time now, Effects& effects);
+  // Pushes of one step that leave in one message.
+  struct Bundle {
+    Push push;
+    uint64_t bytes = 0;
+  };
+  void SendPush(const PushKey& key, InFlight::RetainedGradient& retained, PsLink& link, Time now, Bundle& bundle,
+                Effects& effects);
   PsLink* LinkTo(PeerId peer, Incarnation incarnation);
   bool Store(const PullReply::Item& item, SliceValues& changed);
   const Timing& timing() const { return session_.timing(); }

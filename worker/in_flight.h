@@ -1,11 +1,13 @@
 // Gradients of one lease that are kept until their slices acknowledge them.
 //
-//   in_flight.Add(step, slice, gradient, version, State::kReady);
+//   in_flight.Add(step, slice, gradient, version).state = State::kReady;
 //   in_flight.RetainOnly(slice, retained_from, computed_to, [](Step, const RetainedGradient&) {...});   // drops others
 //
 // Cost: one array of slices per step that is on its way; there are few (WorkerOptions::steps_in_flight).
 // Tests: tests/unit/worker/in_flight_test.cc.
 #pragma once
+
+#include <glog/logging.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -45,17 +47,23 @@ class InFlight {
 
   // Steps of which anything is kept, ascending.
   std::vector<StepEntry>& steps() { return steps_; }
+  // CHECKs that something of that step is kept.
+  RetainedGradient& at(Step step, SliceId slice) {
+    const auto entry = Find(step);
+    CHECK(entry != steps_.end() && entry->step == step) << "nothing is kept of step " << step;
+    return entry->slices[ToNumber(slice)];
+  }
   size_t step_count() const { return steps_.size(); }
 
-  void Add(Step step, SliceId slice, Payload gradient, Version computed_from, State state) {
-    auto entry =
-        std::lower_bound(steps_.begin(), steps_.end(), step, [](const StepEntry& e, Step s) { return e.step < s; });
+  // Blocked at first.
+  RetainedGradient& Add(Step step, SliceId slice, Payload gradient, Version computed_from) {
+    auto entry = Find(step);
     if (entry == steps_.end() || entry->step != step) {
       entry = steps_.insert(entry, StepEntry{step, 0, std::vector<RetainedGradient>(slices_)});
     }
-    entry->slices[ToNumber(slice)] =
-        RetainedGradient{.gradient = std::move(gradient), .computed_from = computed_from, .state = state};
     ++entry->retained;
+    return entry->slices[ToNumber(slice)] = RetainedGradient{
+               .gradient = std::move(gradient), .computed_from = computed_from, .state = State::kBlocked};
   }
 
   // Drops the slice's gradients outside of (from, to], calling dropped(step, kept) before.
@@ -71,16 +79,21 @@ class InFlight {
     std::erase_if(steps_, [](const StepEntry& entry) { return entry.retained == 0; });
   }
 
-  // Calls visit(kept) for each of the slice's gradients.
+  // Calls visit(step, kept) for each of the slice's gradients.
   template <typename Visit>
   void ForEach(SliceId slice, const Visit& visit) {
     for (StepEntry& entry : steps_) {
       RetainedGradient& retained = entry.slices[ToNumber(slice)];
-      if (retained.state != State::kNone) visit(retained);
+      if (retained.state != State::kNone) visit(entry.step, retained);
     }
   }
 
  private:
+  std::vector<StepEntry>::iterator Find(Step step) {  // or the first one after it
+    return std::lower_bound(steps_.begin(), steps_.end(), step,
+                            [](const StepEntry& entry, Step wanted) { return entry.step < wanted; });
+  }
+
   size_t slices_;
   std::vector<StepEntry> steps_;
 };

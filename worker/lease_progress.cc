@@ -9,6 +9,15 @@ namespace downpour {
 LeaseProgress::LeaseProgress(Step steps, const std::vector<SliceEpoch>& epochs) : steps_(steps) {
   slices_.reserve(epochs.size());
   for (const SliceEpoch epoch : epochs) slices_.push_back({.epoch = epoch});
+  if (!epochs.empty()) computed_[0] = epochs.size();
+}
+
+void LeaseProgress::ComputedTo(Slice& slice, Step step) {
+  if (slice.computed_to == step) return;
+  const auto before = computed_.find(slice.computed_to);
+  if (--before->second == 0) computed_.erase(before);
+  ++computed_[step];
+  slice.computed_to = step;
 }
 
 void LeaseProgress::ForgetAnswer(Slice& slice) {
@@ -49,28 +58,28 @@ LeaseProgress::ReplyEffect LeaseProgress::OnReply(SliceId slice, SliceEpoch epoc
   s.retained_from = std::max(s.retained_from, s.acked);
   // The new place is behind what is kept: those steps are computed again, for this slice alone.
   if (s.consumed < s.retained_from) {
-    s.retained_from = s.computed_to = s.consumed;
+    s.retained_from = s.consumed;
+    ComputedTo(s, s.consumed);
   } else {
-    s.computed_to = std::max(s.computed_to, s.consumed);
+    ComputedTo(s, std::max(s.computed_to, s.consumed));
   }
   return first ? ReplyEffect::kFirstInEpoch : ReplyEffect::kProgress;
 }
 
 void LeaseProgress::GiveUp(SliceId slice) {
   Slice& s = slices_[ToNumber(slice)];
-  if (s.known) s.computed_to = std::max(s.consumed, s.retained_from);
+  if (s.known) ComputedTo(s, std::max(s.consumed, s.retained_from));
 }
 
 Step LeaseProgress::Next() const {
   // The slowest slice decides; the others do not take the step a second time (Lacks).
-  Step computed_to = steps_;
-  for (const Slice& slice : slices_) computed_to = std::min(computed_to, slice.computed_to);
+  const Step computed_to = computed_.empty() ? steps_ : computed_.begin()->first;
   return computed_to == steps_ ? 0 : computed_to + 1;
 }
 
 void LeaseProgress::MarkComputed(SliceId slice, Step step) {
   CHECK(Lacks(slice, step)) << "slice " << ToNumber(slice) << " step " << step;
-  slices_[ToNumber(slice)].computed_to = step;
+  ComputedTo(slices_[ToNumber(slice)], step);
 }
 
 }  // namespace downpour

@@ -8,12 +8,13 @@
 //   acknowledged. Within an epoch a slice only moves on, so an answer that says less than one before is late and
 //   changes nothing. The first answer in a new epoch may point behind what is still kept: then the slice's computation
 //   goes back to it.
-// Cost: Next is linear in slices, the rest constant.
+// Cost: ForgetAnswers is linear in slices, the rest logarithmic in the steps at which slices are: mostly one or two.
 // Source: schema/PROTOCOL.md, conversation 6.
 // Tests: tests/unit/worker/lease_progress_test.cc.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "schema/ids.h"
@@ -66,9 +67,11 @@ class LeaseProgress {
   };
   const Slice& at(SliceId slice) const { return slices_[ToNumber(slice)]; }
   void ForgetAnswer(Slice& slice);
+  void ComputedTo(Slice& slice, Step step);
 
   Step steps_;
   std::vector<Slice> slices_;  // by SliceId
+  std::map<Step, size_t> computed_;  // how many slices are computed to that step and no further
   size_t known_ = 0;           // slices that are known
   size_t done_ = 0;            // slices that acknowledged the last step
 };

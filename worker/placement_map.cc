@@ -68,6 +68,7 @@ std::vector<PeerId> PlacementMap::Adopt(const Placement& placement, Effects& eff
     PsLink& link = *links.back();
     link.name = server.name;
     link.slices.clear();
+    link.asked = 0;
     const PeerId before = link.peer;
     if (before != PeerId::kNone && link.endpoint == server.endpoint) continue;
     link.peer = PeerId{next_peer_++};

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,14 @@
 
 namespace downpour {
 
+// A push that is kept for its slice.
+struct PushKey {
+  LeaseId lease{};
+  Step step = 0;
+  SliceId slice{};
+  auto operator<=>(const PushKey&) const = default;  // the order in which pushes leave
+};
+
 // One ps as this worker talks to it.
 struct PsLink {
   PeerId peer{};
@@ -33,6 +42,10 @@ struct PsLink {
   std::vector<SliceId> slices;
   uint64_t window = kMaxMessagePayload;  // as it last announced; before, one message
   uint64_t unanswered = 0;               // bytes of pushes and of awaited values
+  std::set<PushKey> ready;               // to be sent, as far as the window allows
+  Time oldest_push = Time::max();        // no push that is sent and unanswered left before that
+  uint64_t pull = 0;                     // the round of pulls (PullRound::begun) of which...
+  size_t asked = 0;                      // ...so many slices, the first of `slices`, are asked for or there
 
   static constexpr int kMaxBackoff = 8;
   int backoff = 1;  // in data_retry: doubled when something is sent again, 1 with each answer
@@ -45,6 +58,10 @@ struct PsLink {
   // queue behind them; but at last, since it may be lost.
   bool Overdue(Time sent, Time now, Duration data_retry) const {
     return now - std::max(sent, heard) >= backoff * data_retry || now - sent >= kMaxBackoff * data_retry;
+  }
+  // Whether that may be so of any push: what left later is overdue later.
+  bool AnyOverdue(Time now, Duration data_retry) const {
+    return oldest_push <= now && Overdue(oldest_push, now, data_retry);
   }
   void BackOff() { backoff = std::min(2 * backoff, kMaxBackoff); }
   void OnReply(uint64_t announced, Time now) {

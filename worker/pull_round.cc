@@ -30,7 +30,9 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
   if (missing_ == 0) return std::nullopt;
   Request request{.id = last_request_ + 1, .server = link.incarnation, .slices = {}, .sent = now, .resend_at = {}};
   uint64_t bytes = 0;
-  for (const SliceId slice : link.slices) {
+  if (std::exchange(link.pull, begun_) != begun_) link.asked = 0;
+  for (; link.asked < link.slices.size(); ++link.asked) {
+    const SliceId slice = link.slices[link.asked];
     if (!wanted_[ToNumber(slice)]) continue;
     const uint64_t more = grid_.WireBytes(slice);
     // A ps answers in one message: more than it may hold ejects the asker ("Limits").

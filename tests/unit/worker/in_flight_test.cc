@@ -17,9 +17,9 @@ std::vector<Step> StepsOf(InFlight& in_flight) {
 
 TEST(InFlightTest, KeepsStepsInOrderUntilEverySliceLetsGo) {
   InFlight in_flight(2);
-  in_flight.Add(3, kX, Payload::Zeros(4), {}, InFlight::State::kReady);
-  in_flight.Add(1, kY, Payload::Zeros(4), {}, InFlight::State::kReady);  // computed again
-  in_flight.Add(3, kY, Payload::Zeros(4), {}, InFlight::State::kReady);
+  in_flight.Add(3, kX, Payload::Zeros(4), {});
+  in_flight.Add(1, kY, Payload::Zeros(4), {});  // computed again
+  in_flight.Add(3, kY, Payload::Zeros(4), {});
   EXPECT_EQ(StepsOf(in_flight), (std::vector<Step>{1, 3}));
 
   std::vector<Step> dropped;
@@ -35,15 +35,16 @@ TEST(InFlightTest, KeepsStepsInOrderUntilEverySliceLetsGo) {
 
 TEST(InFlightTest, VisitsWhatIsKeptOfOneSlice) {
   InFlight in_flight(2);
-  in_flight.Add(1, kX, Payload(), {}, InFlight::State::kBlocked);  // an empty push is kept like any other
-  in_flight.Add(2, kX, Payload::Zeros(4), {}, InFlight::State::kSent);
-  in_flight.Add(1, kY, Payload::Zeros(4), {}, InFlight::State::kSent);
-  int visited = 0;
-  in_flight.ForEach(kX, [&](InFlight::RetainedGradient& retained) {
-    ++visited;
+  in_flight.Add(1, kX, Payload(), {});  // an empty push is kept like any other
+  in_flight.Add(2, kX, Payload::Zeros(4), {}).state = InFlight::State::kSent;
+  in_flight.Add(1, kY, Payload::Zeros(4), {}).state = InFlight::State::kSent;
+  std::vector<Step> visited;
+  in_flight.ForEach(kX, [&](Step step, InFlight::RetainedGradient& retained) {
+    visited.push_back(step);
     retained.state = InFlight::State::kReady;
   });
-  EXPECT_EQ(visited, 2);
+  EXPECT_EQ(visited, (std::vector<Step>{1, 2}));
+  EXPECT_EQ(in_flight.at(2, kX).state, InFlight::State::kReady);
   EXPECT_EQ(in_flight.steps()[0].slices[ToNumber(kY)].state, InFlight::State::kSent);
 }
 

@@ -15,13 +15,23 @@ constexpr Time kStart{};
 class PullRoundTest : public testing::Test {
  protected:
   PullRoundTest() {
-    Placement placement;
-    placement.number = placement.term = 1;
-    placement.servers = {{kPs, "ps-0", "h:1"}};
-    for (uint32_t i = 0; i < 3; ++i) placement.slices.push_back({SliceId{i}, {1, 1}, 0});
-    Effects effects;
-    map_.Adopt(placement, effects);
+    placement_.term = 1;
+    placement_.servers = {{kPs, "ps-0", "h:1"}};
+    for (uint32_t i = 0; i < 3; ++i) placement_.slices.push_back({SliceId{i}, {1, 1}, 0});
+    Adopt();
     link().window = 8 * kMiB;
+  }
+
+  void Adopt() {
+    ++placement_.number;
+    Effects effects;
+    map_.Adopt(placement_, effects);
+  }
+  // Into a new epoch, at the same ps.
+  void Move(uint32_t slice) {
+    round_.Forget(link(), SliceId{slice});
+    ++placement_.slices[slice].epoch.n;
+    Adopt();
   }
 
   PsLink& link() { return map_.link_of(SliceId{0}); }
@@ -37,6 +47,7 @@ class PullRoundTest : public testing::Test {
   }
 
   SliceGrid grid_ = ThreeSlices();
+  Placement placement_;
   PlacementMap map_{3, PeerId{2}};
   PullRound round_{&grid_};
   std::vector<Version> have_ = std::vector<Version>(3);
@@ -138,7 +149,7 @@ TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
   round_.Begin();
   while (Next()) {
   }
-  round_.Forget(link(), SliceId{1});
+  Move(1);
   EXPECT_EQ(link().unanswered, kMiB + 32);
   Receive(2, {1});  // from where it was
   const std::optional<Pull> pull = Next();
@@ -157,22 +168,22 @@ TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnewThoughItsValuesCame) {
   while (Next()) {
   }
   Receive(1, {0});
-  round_.Forget(link(), SliceId{0});
+  Move(0);
   EXPECT_EQ(link().unanswered, kMiB + 32);
   ASSERT_TRUE(Next().has_value());
   for (uint32_t i = 1; i < 3; ++i) Receive(i + 1, {i});
   EXPECT_TRUE(round_.under_way());
   Receive(4, {0});
   ASSERT_TRUE(round_.fresh());
-  round_.Forget(link(), SliceId{2});
+  Move(2);
   EXPECT_FALSE(round_.fresh());
-  round_.Forget(link(), SliceId{2});
+  Move(2);
   ASSERT_TRUE(Next().has_value());
   Receive(5, {2});
   EXPECT_TRUE(round_.fresh());
   EXPECT_EQ(link().unanswered, 0u);
   round_.TakePulled();
-  round_.Forget(link(), SliceId{1});
+  Move(1);
   EXPECT_FALSE(round_.under_way()) << "they were used";
 }
 
