@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 import functools
 import numbers
@@ -12,6 +13,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 
 import numpy
 
+from downpour import rows
 from downpour.errors import TrainingError, kind_of
 
 Collate = Callable[[list], Any]
@@ -36,6 +38,10 @@ class Examples:
             are_rows = True
         data = data if are_rows else _with_arrays(data)
         self._are_rows = are_rows or _are_rows(data)
+        if self._are_rows:
+            data = map_arrays(lambda array: rows.positional(array, argument), data)
+        elif hasattr(data, "iloc"):
+            data = rows.positional(data, argument)
         self._data = data
         self._collate = collate
         self._tensors = tensors
@@ -49,8 +55,7 @@ class Examples:
         if self._collate is not None:
             return self._collate([self._item(number) for number in numbers])
         if self._are_rows:  # the same batch, at once
-            rows = numpy.asarray(numbers)
-            return map_arrays(lambda array: self._array(array[rows]), self._data)
+            return map_arrays(lambda array: self._array(rows.at(array, numbers)), self._data)
         items = [self._item(number) for number in numbers]
         try:
             return sys.modules["torch"].utils.data.default_collate(items) if self._tensors else _stack(items)
@@ -60,13 +65,13 @@ class Examples:
                 "give collate=function(items), which makes one"
             ) from error
 
-    def _array(self, rows: Any) -> Any:
-        return sys.modules["torch"].as_tensor(rows) if self._tensors else numpy.asarray(rows)
+    def _array(self, found: Any) -> Any:
+        return sys.modules["torch"].as_tensor(found) if self._tensors else numpy.asarray(found)
 
     def _item(self, number: int) -> Any:
         if not self._are_rows:
             return self._data[number]
-        return map_arrays(lambda array: array[number], self._data)
+        return map_arrays(lambda array: rows.at(array, [number])[0], self._data)
 
 
 @contextlib.contextmanager
@@ -154,7 +159,7 @@ def _are_rows(data: Any) -> bool:
 
 
 def _rows_of(data: Any) -> int:
-    lengths = {len(array) for array in _arrays_in(data)}
+    lengths = {rows.count(array) for array in _arrays_in(data)}
     if len(lengths) > 1:
         raise TrainingError(f"the arrays of the data have {sorted(lengths)} rows: give each one row an example")
     return lengths.pop()
@@ -164,7 +169,7 @@ def _length(data: Any, argument: str) -> int:
     kind = type(data).__name__
     if kind == "DataLoader":
         raise TrainingError(f"{argument} is a DataLoader: give its dataset, and batch_size= and collate= beside it")
-    if not hasattr(data, "__getitem__") or isinstance(data, (str, bytes, dict)):
+    if not hasattr(data, "__getitem__") or isinstance(data, (str, bytes, collections.abc.Mapping)):
         raise TrainingError(
             f"{argument} is {kind_of(data)}, whose examples have no numbers: "
             "give a dataset with __getitem__ and __len__"

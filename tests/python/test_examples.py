@@ -55,6 +55,49 @@ class ExamplesTest(unittest.TestCase):
                 self.assertEqual(found.dtype, kind)
                 self.same(found, numpy.asarray(labels)[numbers])
 
+    def test_rows_are_found_by_position_whatever_their_labels_are(self):
+        if not is_there("pandas"):
+            self.skipTest("python3-pandas is not there")
+        import pandas
+
+        numbers, labels = [4, 0, 4], [3, 1, 5, 0, 2, 4]
+        y = pandas.Series(self.y, index=labels)
+        x = pandas.DataFrame(self.x, index=labels, columns=["b", "a"])
+        wanted = (self.x[numbers], self.y[numbers])
+        for collate in (None, lambda items: tuple(numpy.stack([item[i] for item in items]) for i in (0, 1))):
+            self.same(Examples((x, y), collate, False, "train").batch(numbers, SEED), wanted)
+        self.same(Examples(x, None, False, "train").batch(numbers, SEED), self.x[numbers])
+        names = pandas.DataFrame({"age": [1, 2], "name": ["a", "b"]})
+        with self.assertRaisesRegex(downpour.TrainingError, "train has a DataFrame of strings.*encode them as numbers"):
+            Examples((names, [0, 1]), None, False, "train")
+
+    def test_a_sparse_matrix_is_one_of_rows(self):
+        if not is_there("scipy"):
+            self.skipTest("python3-scipy is not there")
+        import scipy.sparse
+
+        numbers = [4, 0, 4]
+        for form in (scipy.sparse.csr_matrix, scipy.sparse.coo_matrix, scipy.sparse.csc_matrix):
+            batch = Examples((form(self.x), self.y), None, False, "train").batch(numbers, SEED)
+            self.same(batch, (self.x[numbers], self.y[numbers]))
+
+    def test_rows_of_a_file_of_hdf5_may_come_in_any_order(self):
+        if not is_there("h5py"):
+            self.skipTest("python3-h5py is not there")
+        import h5py
+
+        numbers = [4, 0, 4]
+        with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
+            x = file.create_dataset("x", data=self.x)
+            batch = Examples((x, self.y), None, False, "train").batch(numbers, SEED)
+        self.same(batch, (self.x[numbers], self.y[numbers]))
+
+    def test_what_finds_its_items_by_name_is_no_dataset(self):
+        import collections
+
+        with self.assertRaisesRegex(downpour.TrainingError, "train is an OrderedDict, whose examples have no numbers"):
+            Examples(collections.OrderedDict(a=1), None, False, "train")
+
     def test_arrays_within_dicts_and_lists_make_batches_of_the_same_form(self):
         numbers, z = [4, 0, 4], numpy.arange(24).reshape(6, 2, 2)
         data = {"x": self.x, "parts": [z, (self.y,)]}

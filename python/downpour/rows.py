@@ -1,0 +1,43 @@
+"""Rows of an array by their positions, whatever its own `[]` means."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy
+
+from downpour.errors import TrainingError, kind_of
+
+
+def positional(data: Any, argument: str) -> Any:
+    """Something of as many rows whose rows `at` finds by position. What is by position anyway is returned as it is.
+
+    A pandas Series or DataFrame finds rows by their labels, and a DataFrame columns: their numbers are taken, copied
+    where they have several types. A sparse matrix of SciPy is brought into a form that has rows.
+    """
+    if hasattr(data, "iloc"):
+        array = data.to_numpy()
+        if array.dtype == object:
+            raise TrainingError(
+                f"{argument} has {kind_of(data)} of strings, dates or types that do not go together: "
+                "encode them as numbers, such as by .astype or pandas.get_dummies"
+            )
+        return array
+    if hasattr(data, "tocsr"):
+        return data.tocsr()
+    return data
+
+
+def at(data: Any, rows: Sequence[int]) -> Any:
+    """The rows at these positions, in their order; a sparse matrix's as a full array."""
+    rows = numpy.asarray(rows)
+    if type(data).__module__.partition(".")[0] == "h5py":  # it takes positions that rise, each once
+        wanted, places = numpy.unique(rows, return_inverse=True)
+        return data[wanted][places]
+    found = data[rows]
+    return found.toarray() if hasattr(found, "toarray") else found
+
+
+def count(data: Any) -> int:
+    """How many rows it has: len() of a sparse matrix raises."""
+    return int(data.shape[0])
