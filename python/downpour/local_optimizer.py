@@ -111,11 +111,12 @@ class LocalOptimizer:
     @staticmethod
     def _ftrl(own: Mapping[str, Any], arrays: tuple, rate: float) -> None:
         w, g, z, n = arrays
-        l1 = numpy.float32(own["l1"])
+        # z holds the paper's times the rate, so both penalties are times it too: as the job has it, without a schedule.
+        l1, l2 = (numpy.float32(own["learningRate"] * own[key]) for key in ("l1", "l2"))
         root = numpy.sqrt(n + g * g)
         z += numpy.float32(rate) * g - (root - numpy.sqrt(n)) * w
         n += g * g
-        values = (numpy.copysign(l1, z) - z) / (numpy.float32(own["beta"]) + root + numpy.float32(own["l2"]))
+        values = (numpy.copysign(l1, z) - z) / (numpy.float32(own["beta"]) + root + l2)
         w[...] = numpy.where(numpy.abs(z) <= l1, 0, values)
 
 

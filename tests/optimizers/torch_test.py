@@ -2,6 +2,7 @@
 
     torch_test.py torch REPLAY    torch.optim, in double; exits 77 (skipped) where torch is not installed
     torch_test.py ftrl REPLAY     Algorithm 1 of McMahan et al., KDD 2013, written out below: torch has no FTRL
+    torch_test.py local REPLAY    what the Python package applies where there is no job, in NumPy
 
 REPLAY is the program of replay_optimizer.cc. After each step every variable differs by at most 1e-5 of its largest
 value: what 100 roundings of 32-bit floats make.
@@ -10,6 +11,7 @@ value: what 100 roundings of 32-bit floats make.
 import array
 import json
 import math
+import pathlib
 import random
 import subprocess
 import sys
@@ -340,12 +342,56 @@ class Ftrl(unittest.TestCase):
         self.assertGreater(apart(ours, self.algorithm_1(ours[0])), MOST_APART)
 
 
+class Local(unittest.TestCase):
+    """The servers' kernels against the package's own rules: every kind, with all that its settings may say."""
+
+    def of_package(self, initial, settings):
+        variables = [Variable(name, (size,)) for name, size in SHAPES.items()]
+        memory = Memory(variables)
+        for place, values in zip(memory.parameters, initial):
+            place[:] = values
+        optimizer = LocalOptimizer({"learningRate": RATE, **settings}, variables, memory, STEPS)
+        states = [initial]
+        for gradients in GRADIENTS:
+            for place, gradient in zip(memory.gradients, gradients):
+                place[:] = gradient
+            optimizer.apply()
+            states.append([value.tolist() for value in memory.parameters])
+        return states
+
+    def test_each_rule_is_the_servers(self):
+        cosine = {"schedule": {"name": "cosine", "warmupSteps": 5}}
+        for settings in (
+            {"name": "sgd", "weightDecay": 0.02},
+            {"name": "momentum", "momentum": 0.8},
+            {"name": "nesterov", "momentum": 0.7, "weightDecay": 0.02},
+            {"name": "adagrad", "epsilon": 1e-3},
+            {"name": "adagrad", "initialAccumulator": 0.3},
+            {"name": "rmsprop", "alpha": 0.8, "epsilon": 1e-2},
+            {"name": "adam", "beta1": 0.8, "beta2": 0.95, "epsilon": 1e-3},
+            {"name": "adamw", "weightDecay": 0.1},
+            {"name": "ftrl", "l1": 0.1, "l2": 0.3, "beta": 0.5, "weightDecay": 0.03},
+        ):
+            for more in ({}, cosine, {"clipNorm": 1.5}, {"clipValue": 0.5}):
+                with self.subTest(**settings, **more):
+                    ours = replay({**settings, **more})
+                    self.assertLess(apart(ours, self.of_package(ours[0], {**settings, **more})), 10 * MOST_APART)
+
+
 if __name__ == "__main__":
     kind, REPLAY = sys.argv[1:]
+    if kind == "local":
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+        try:
+            from downpour.local_optimizer import LocalOptimizer
+            from downpour.variables import Memory, Variable
+        except ImportError:
+            print("skipped: python3-numpy is not installed")
+            sys.exit(77)
     if kind == "torch":
         try:
             import torch
         except ImportError:
             print("skipped: python3-torch is not installed")
             sys.exit(77)
-    unittest.main(argv=[sys.argv[0], {"torch": "Torch", "ftrl": "Ftrl"}[kind]])
+    unittest.main(argv=[sys.argv[0], kind.capitalize()])

@@ -114,8 +114,7 @@ class OptimizerTest(unittest.TestCase):
             g = float(gradient)
             sigma = ((n + g * g) ** 0.5 - n**0.5) / 0.1
             z, n = z + g - sigma * w, n + g * g
-            l1, l2 = 0.5 / 0.1, 0.3 / 0.1
-            w = 0.0 if abs(z) <= l1 else -(z - numpy.sign(z) * l1) / ((1 + n**0.5) / 0.1 + l2)
+            w = 0.0 if abs(z) <= 0.5 else -(z - numpy.sign(z) * 0.5) / ((1 + n**0.5) / 0.1 + 0.3)
             self.assertAlmostEqual(float(memory.parameters[0][0]), w, delta=1e-5)
 
     def test_a_gradient_that_is_not_finite_has_no_effect(self):
