@@ -73,7 +73,7 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
   const std::string args = reader.PathOf("args");
   for (const YamlNode& item : MaybeItemsOf(reader.Find("args"), args, kMostArguments, errors)) {
     std::string word;
-    if (ReadText(item, absl::StrCat(args, ".", python->args.size()), errors, &word)) python->args.push_back(word);
+    if (ReadArgument(item, absl::StrCat(args, ".", python->args.size()), errors, &word)) python->args.push_back(word);
   }
   reader.Finish();
 }

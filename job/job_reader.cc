@@ -89,15 +89,13 @@ std::string Describe(const YamlNode& node) {
   return absl::StrCat(quote, CleanText(node.text, kMostOfAText), more, quote);
 }
 
-bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out) {
+bool ReadArgument(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out) {
   std::string what, remedy;
   if (!node.Is(Kind::kScalar)) {
     what = absl::StrCat("must be text, but is ", Describe(node));
   } else if (!node.quoted && (LooksLikeNumber(node.text) || LooksLikeWord(node.text))) {
     what = absl::StrCat("must be text, but ", node.text, " reads as a number, a boolean or nothing");
     remedy = absl::StrCat("write \"", node.text, "\"");
-  } else if (node.text.empty()) {
-    what = "must not be empty";
   } else if (node.text.size() > kLongestText) {
     what = absl::StrCat("is longer than ", kLongestText, " bytes");
   } else {
@@ -106,6 +104,17 @@ bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, 
   }
   errors.Add(node, path, std::move(what), std::move(remedy));
   return false;
+}
+
+bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out) {
+  std::string text;
+  if (!ReadArgument(node, path, errors, &text)) return false;
+  if (text.empty()) {
+    errors.Add(node, path, "must not be empty");
+    return false;
+  }
+  *out = std::move(text);
+  return true;
 }
 
 bool ReadName(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out) {
@@ -174,9 +183,8 @@ bool MapReader::Seed(const std::string& key, uint64_t* out) {
 bool MapReader::Flag(const std::string& key, bool* out) {
   const YamlNode* value = Find(key);
   if (value == nullptr) return false;
-  const bool is_true = IsPlainScalar(*value) && value->text == "true";
-  if (is_true || (IsPlainScalar(*value) && value->text == "false")) {
-    *out = is_true;
+  if (const std::optional<bool> flag = FlagIn(*value)) {
+    *out = *flag;
     return true;
   }
   Fail(*value, key, absl::StrCat("must be true or false, but is ", Describe(*value)));

@@ -100,7 +100,9 @@ class MapReader {
   std::vector<std::string> known_;
 };
 
-// A scalar as text; reports what is no scalar, or what YAML takes for a number, a boolean or nothing unless quoted.
+// A scalar as text; reports what is no scalar, or what YAML takes for a number, a boolean or nothing unless quoted. An
+// argument may be empty, other text not.
+bool ReadArgument(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out);
 bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out);
 bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& errors, int64_t min, int64_t max,
                  int64_t* out);

@@ -203,8 +203,19 @@ auto FindIn(Entries& entries, const std::string& key) -> decltype(&entries[0].va
 
 }  // namespace
 
-const YamlNode* YamlNode::Find(const std::string& key) const { return FindIn(entries, key); }
+const YamlNode* YamlNode::Find(const std::string& key) const {
+  const YamlNode* const found = FindIn(entries, key);
+  return found == nullptr || found->Is(Kind::kNull) ? nullptr : found;
+}
 YamlNode* YamlNode::Find(const std::string& key) { return FindIn(entries, key); }
+
+std::optional<bool> FlagIn(const YamlNode& node) {
+  const std::string& text = node.text;
+  if (!node.Is(YamlNode::Kind::kScalar) || node.quoted) return std::nullopt;
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  return std::nullopt;
+}
 
 YamlTree ReadYaml(const std::string& text) {
   TreeBuilder builder;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct YamlNode {
   std::vector<YamlEntry> entries;  // of a map, in the order written, no key twice
 
   bool Is(Kind k) const { return kind == k; }
-  const YamlNode* Find(const std::string& key) const;  // in a map; nullptr if absent
+  const YamlNode* Find(const std::string& key) const;  // in a map; nullptr if absent, or null, which is as if absent
   YamlNode* Find(const std::string& key);
 };
 
@@ -48,6 +49,9 @@ struct YamlError {
   std::string what;
   std::string remedy = {};
 };
+
+// Of a plain scalar: true and false as YAML 1.2's core schema has them; nothing of all else, such as yes.
+std::optional<bool> FlagIn(const YamlNode& node);
 
 // An empty text is a null node. Whatever could be read stands in the tree even where there are errors.
 struct YamlTree {

@@ -16,6 +16,7 @@
 #include "job/nearest_name.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
+#include "service/training_input.h"
 #include "service/tuning_spec.h"
 
 namespace downpour {
@@ -48,17 +49,10 @@ absl::Status Wrong(const std::string& key, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(key, " ", what));
 }
 
-absl::Status CheckText(const json& object, const std::string& key) {
-  if (!object.contains(key)) return absl::OkStatus();
-  if (!object[key].is_string()) return Wrong(absl::StrCat("trainingInput.", key), "must be text");
-  return absl::OkStatus();
-}
-
 absl::Status CheckTexts(const json& object, const std::string& key, size_t most) {
   if (!object.contains(key)) return absl::OkStatus();
   const json& list = object[key];
-  const auto is_text = [](const json& item) { return item.is_string(); };
-  if (!list.is_array() || list.size() > most || !std::all_of(list.begin(), list.end(), is_text)) {
+  if (list.size() > most) {
     return Wrong(absl::StrCat("trainingInput.", key), absl::StrCat("must be a list of at most ", most, " texts"));
   }
   // A text with a NUL in it ends early where it becomes an argument of a program.
@@ -102,10 +96,6 @@ absl::Status CheckAccelerators(const json& input) {
 }
 
 absl::Status CheckInput(const json& input, bool has_file) {
-  if (!input.is_object()) return Wrong("trainingInput", "must be an object");
-  for (const char* key : {"pythonModule", "jobDir", "scaleTier", "region"}) {
-    if (const absl::Status status = CheckText(input, key); !status.ok()) return status;
-  }
   if (const absl::Status status = CheckTexts(input, "args", 10'000); !status.ok()) return status;
   if (const absl::Status status = CheckTexts(input, "packageUris", kMostPackages); !status.ok()) return status;
   if (const absl::Status status = CheckAccelerators(input); !status.ok()) return status;
@@ -189,7 +179,9 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
     } else if (key == "jobFile" && value.is_string() && value.get_ref<const std::string&>().size() < kMaxJobTextBytes) {
       job.job_file = value.get<std::string>();
     } else if (key == "trainingInput") {
-      job.training_input = value.dump(-1, ' ', false, json::error_handler_t::replace);
+      json input = value;
+      if (const absl::Status status = NormaliseTrainingInput(&input); !status.ok()) return status;
+      job.training_input = input.dump(-1, ' ', false, json::error_handler_t::replace);
     } else {
       const std::vector<std::string> known = {"jobId", "labels", "trainingInput", "jobFile"};
       const std::string hint = absl::c_linear_search(known, key) ? "" : DidYouMean(key, known);

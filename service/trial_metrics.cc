@@ -98,9 +98,9 @@ bool IsHopeless(bool maximize, const Curve& curve, const std::vector<Curve>& fin
     if (count > 0) means.push_back(sum / count);
   }
   if (means.size() < kLeastFinished) return false;
-  const auto middle = means.begin() + static_cast<std::ptrdiff_t>(means.size() / 2);
-  std::nth_element(means.begin(), middle, means.end());
-  return is_better(*middle, best);
+  std::sort(means.begin(), means.end());
+  const double median = (means[(means.size() - 1) / 2] + means[means.size() / 2]) / 2;
+  return is_better(median, best);
 }
 
 void SortBestFirst(bool maximize, std::vector<Job>* trials) {

@@ -70,7 +70,7 @@ json JsonOf(const YamlNode& node) {
     double number = 0;
     value = node.text;
     if (node.quoted) return value;
-    if (node.text == "true" || node.text == "false") return node.text == "true";
+    if (const std::optional<bool> flag = FlagIn(node)) return *flag;
     if (absl::SimpleAtoi(node.text, &whole)) return whole;
     if (absl::SimpleAtod(node.text, &number)) return number;
   }
@@ -88,7 +88,13 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(path, ":", error.line, ":", error.column, ": ", error.what));
   }
   const YamlNode* input = tree.root.Find("trainingInput");
-  if (input != nullptr && input->Is(YamlNode::Kind::kMap)) return JsonOf(*input);
+  if (input != nullptr && input->Is(YamlNode::Kind::kMap)) {
+    json written = JsonOf(*input);
+    for (const char* version : {"runtimeVersion", "pythonVersion"}) {  // as a number 2.10 would be 2.1
+      if (const YamlNode* said = input->Find(version)) written[version] = said->text;
+    }
+    return written;
+  }
   return absl::InvalidArgumentError(absl::StrCat(path, ": trainingInput is missing, or no map"));
 }
 

@@ -142,12 +142,25 @@ TEST(JobFile, APushHoldsBatchesOfOneLease) {
   EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 0")), HasSubstr("training.pushEvery: is 0"));
 }
 
+// As YAML 1.2 has them.
+TEST(JobFile, BooleansAndNothingAreThoseOfTheCoreSchema) {
+  for (const std::string word : {"true", "True", "TRUE", "false", "False", "FALSE"}) {
+    const JobFileResult read = ParseJob(With("units: 10", "units: 10, bias: " + word), "j.yaml");
+    ASSERT_THAT(read.errors, IsEmpty()) << word;
+    EXPECT_EQ(std::get<DenseSpec>(read.job.model.layers.back().op).bias, word[0] == 't' || word[0] == 'T') << word;
+  }
+  for (const std::string nothing : {"", "~", "null", "Null", "NULL"}) {
+    EXPECT_THAT(ErrorsOf(With("units: 10", "units: 10, bias: " + nothing)), IsEmpty()) << nothing;
+  }
+  EXPECT_THAT(OnlyError(With("units: 10", "units: 10, bais: ~")), HasSubstr("bais")) << "a slip is told all the same";
+}
+
 TEST(JobFile, TextThatYamlTakesForSomethingElseMustBeQuoted) {
   for (const std::string word : {"yes", "Off", "true", "12", "1e3", "-.5"}) {
     EXPECT_THAT(OnlyError(With("name: mnist", "name: " + word)), HasSubstr("write \"" + word + "\"")) << word;
     EXPECT_THAT(ErrorsOf(With("name: mnist", "name: \"" + word + "\"")), IsEmpty()) << word;
   }
-  EXPECT_THAT(OnlyError(With("name: mnist", "name:")), HasSubstr("name: must be text, but is nothing"));
+  EXPECT_THAT(OnlyError(With("name: mnist", "name:")), HasSubstr("name: is missing"));
   EXPECT_THAT(OnlyError(With("name: mnist", "name: ../x")), HasSubstr("a name is 1 to 64 letters"));
   EXPECT_THAT(OnlyError(With("images: a", "images: ''")), HasSubstr("must not be empty"));
   EXPECT_THAT(OnlyError(With("epochs: 10", "epochs: \"10\"")), HasSubstr("must be a whole number, but is \"10\""));

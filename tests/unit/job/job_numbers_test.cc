@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(JobFile, NumbersAreChecked) {
-  for (const std::string bad : {"1.5", "1e3", "0x10", "99999999999999999999", "[1]", "{a: 1}", "~", "+3"}) {
+  for (const std::string bad : {"1.5", "1e3", "0x10", "99999999999999999999", "[1]", "{a: 1}", "+3"}) {
     EXPECT_THAT(OnlyError(With("epochs: 10", "epochs: " + bad)), HasSubstr("training.epochs: ")) << bad;
   }
   for (const std::string bad : {"0", "-1", ".inf", ".nan", "nan", "1e999", "x", "[]"}) {

@@ -65,6 +65,27 @@ TEST(JobTest, OfAJobFileItIsTheText) {
   EXPECT_THAT(std::string(job.status().message()), HasSubstr("model")) << "the file must be whole";
 }
 
+// Google's clients stop at a job that has a number where the API has text, and list none of the others.
+TEST(JobTest, NumbersInFieldsOfTextAreTakenAsTextAndNullAsNothing) {
+  json posted = Posted();
+  json& input = posted["trainingInput"];
+  input["pythonVersion"] = 3.7;
+  input["runtimeVersion"] = 2;
+  input["args"] = {"--epochs", 3, "--fast", true, "--name", ""};
+  input["masterConfig"] = {{"imageUri", 1.5}, {"tpuTfVersion", nullptr}};
+  input["scheduling"] = {{"maxWaitTime", 60}};
+  input["region"] = nullptr;
+  const absl::StatusOr<Job> job = ReadJob(posted.dump());
+  ASSERT_TRUE(job.ok()) << job.status();
+  const json shown = ResourceOf(*job)["trainingInput"];
+  EXPECT_EQ(shown["pythonVersion"], "3.7");
+  EXPECT_EQ(shown["runtimeVersion"], "2");
+  EXPECT_EQ(shown["args"], json({"--epochs", "3", "--fast", "true", "--name", ""}));
+  EXPECT_EQ(shown["masterConfig"], json({{"imageUri", "1.5"}}));
+  EXPECT_EQ(shown["scheduling"], json({{"maxWaitTime", "60"}}));
+  EXPECT_FALSE(shown.contains("region"));
+}
+
 TEST(JobTest, WhatItCannotBeIsRefusedByItsKey) {
   for (const char* name : {"", "1job", "../job", "a-b", "a b", "a.b"}) {
     json posted = Posted();
@@ -75,15 +96,22 @@ TEST(JobTest, WhatItCannotBeIsRefusedByItsKey) {
   posted["jobId"] = std::string(129, 'a');
   EXPECT_THAT(WhyRefused(posted), HasSubstr("jobId"));
   const std::pair<const char*, json> wrong[] = {{"args", "x"},
-                                                {"args", {1}},
+                                                {"args", json::array({json::object()})},
                                                 {"args", {std::string("a\0b", 3)}},
                                                 {"packageUris", json::array()},
                                                 {"pythonModule", ""},
-                                                {"pythonModule", 7},
+                                                {"pythonModule", json::array()},
+                                                {"pythonVersion", json::object()},
                                                 {"scaleTier", "HUGE"},
-                                                {"jobDir", 1},
+                                                {"jobDir", {"a"}},
+                                                {"evaluatorCount", "many"},
+                                                {"masterConfig", "n1"},
+                                                {"masterConfig", {{"acceleratorConfig", 1}}},
+                                                {"workerConfig", {{"imageUri", json::array()}}},
+                                                {"scheduling", {{"maxWaitTime", json::array()}}},
+                                                {"enableWebAccess", "yes"},
                                                 {"workerCount", "-1"},
-                                                {"hyperparameters", {}}};
+                                                {"hyperparameters", json::object()}};
   for (const auto& [key, value] : wrong) {
     json changed = Posted();
     changed["trainingInput"][key] = value;

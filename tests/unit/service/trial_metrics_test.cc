@@ -75,6 +75,15 @@ TEST(MedianRuleTest, TheBestValueSoFarIsHeldAgainstTheMedian) {
   EXPECT_TRUE(IsHopeless(false, {{10, 0.6}}, finished));
 }
 
+// Of an even number it is the mean of both in the middle: less and more are judged by the same rule.
+TEST(MedianRuleTest, IsTheSameWhicheverIsBetter) {
+  const std::vector<Curve> finished = {Flat(0.2), Flat(0.4), Flat(0.6), Flat(0.8)};
+  for (const double value : {0.3, 0.45, 0.5, 0.55, 0.7}) {
+    EXPECT_EQ(IsHopeless(true, {{10, value}}, finished), value < 0.5) << value;
+    EXPECT_EQ(IsHopeless(false, {{10, value}}, finished), value > 0.5) << value;
+  }
+}
+
 TEST(MedianRuleTest, WhatOthersReachedLaterDoesNotCount) {
   const Curve slow = {{10, 0.1}, {20, 0.9}};
   EXPECT_FALSE(IsHopeless(true, {{10, 0.3}}, {slow, slow, slow}));
