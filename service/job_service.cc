@@ -201,12 +201,12 @@ absl::Status JobService::Work() {
     jobs = store_->Unfinished();
   }
   if (!jobs.ok()) return jobs.status();
+  absl::Status first;  // what goes wrong with one job does not hold up those behind it
   for (const Job& job : *jobs) {
     if (job.state == JobState::kQueued) continue;
-    const absl::Status status = IsTuning(job) ? tuner_.Work(job.name) : WorkOn(job.name);
-    if (!status.ok()) return status;
+    first.Update(IsTuning(job) ? tuner_.Work(job.name) : WorkOn(job.name));
   }
-  return absl::OkStatus();
+  return first;
 }
 
 absl::Status JobService::AdmitThoseWhoseTurnItIs() {

@@ -101,6 +101,10 @@ absl::StatusOr<ZmqAddress> ParseAddress(const std::string& endpoint) {
   return ZmqAddress{absl::StrCat("tcp://", ToString(*parsed)), inet_pton(AF_INET, parsed->host.c_str(), &v4) != 1};
 }
 
+// A socket with a domain admits no peer of ZMTP 1.0 or 2.0. Without keys anybody on this host may speak, but not a web
+// page: in ZMTP 1.0 the body of a POST is messages, and a browser sends one wherever any page wants it to.
+void SpeakPlainlyAsListener(zmq::socket_t& socket) { socket.set(zmq::sockopt::zap_domain, "downpour"); }
+
 void SetOwnPair(zmq::socket_t& socket, const KeyRing& keys) {
   socket.set(zmq::sockopt::curve_publickey, keys.own.public_key);
   socket.set(zmq::sockopt::curve_secretkey, keys.own.secret_key);
@@ -208,7 +212,9 @@ absl::StatusOr<ZmqSocket> Listen(ZmqContext& context, const std::string& endpoin
   absl::StatusOr<ZmqSocket> socket = Open(context, zmq::socket_type::router, endpoint, address->ipv6);
   if (!socket.ok()) return socket;
   try {
-    if (keys != nullptr && !IsIpc(endpoint)) SpeakCurveAsListener(socket->get(), *keys);
+    if (!IsIpc(endpoint)) {
+      keys != nullptr ? SpeakCurveAsListener(socket->get(), *keys) : SpeakPlainlyAsListener(socket->get());
+    }
     socket->get().bind(address->spelled);
   } catch (const zmq::error_t& error) {
     if (error.num() == EADDRINUSE) {

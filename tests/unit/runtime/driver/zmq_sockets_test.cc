@@ -1,11 +1,17 @@
 #include "runtime/driver/zmq_sockets.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "runtime/driver/posix_fd.h"
+#include "runtime/driver/zmq_frames.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"
 
 namespace downpour {
@@ -47,6 +53,35 @@ TEST(ZmqSocketsTest, APathInUseIsNotTakenAway) {
   std::ofstream(dir / "socket");  // a file without a process, as one that was killed leaves behind
   ZmqContext context = ZmqContext::Create(1).value();
   EXPECT_TRUE(Listen(context, endpoint).ok());
+}
+
+// A page in a browser may send a POST anywhere, and libzmq takes whatever does not begin with 0xff for ZMTP 1.0: the
+// first letter for the length of an identity, which the rest of the request's line and header is, and the body for
+// frames.
+TEST(ZmqSocketsTest, AWebPagesPostIsNoMessage) {
+  ZmqContext context = ZmqContext::Create(1).value();
+  ZmqChannel listener(Listen(context, "127.0.0.1:0").value(), ZmqChannel::Side::kListener);
+  const std::string endpoint = listener.socket().endpoint();
+  const UniqueFd browser(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.find(':') + 1))));
+  ASSERT_EQ(connect(browser.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  std::string post = "POST / HTTP/1.1\r\nHost: " + endpoint + "\r\nOrigin: http://elsewhere\r\nX: ";
+  post.resize(1 + 'P', 'x');  // its length byte, and as many letters of identity with their flags
+  post += std::string("\x05\x00stop", 6);
+  ASSERT_EQ(send(browser.get(), post.data(), post.size(), MSG_NOSIGNAL), static_cast<ssize_t>(post.size()));
+  // Cut off, or a message has come.
+  std::string peer;
+  std::vector<Payload> frames;
+  auto heard = ZmqChannel::Receipt::kNothing;
+  pollfd on[2] = {{browser.get(), POLLRDHUP, 0}, {listener.fd(), POLLIN, 0}};
+  while (heard == ZmqChannel::Receipt::kNothing && on[0].revents == 0) {
+    ASSERT_GT(poll(on, 2, -1), 0);
+    heard = listener.Receive(&peer, &frames);
+  }
+  EXPECT_EQ(heard, ZmqChannel::Receipt::kNothing) << frames.size() << " frames";
 }
 
 TEST(ZmqSocketsTest, NothingListensWhereOthersCouldReachIt) {
