@@ -51,9 +51,11 @@ PullReply::Item Values(Shard* shard, const Pull::Item& wanted) {
   return item;
 }
 
-// How many updates the gradient lacks. B6: versions of two epochs do not compare; and a later one than the slice's is
-// no honest worker's.
+// How many updates the gradient lacks; an empty push lacks none. B6: versions of two epochs do not compare; and a later
+// one than the slice's is no honest worker's.
 std::optional<uint64_t> StalenessOf(const Push::Item& item, const ServedSlice& slice) {
+  // A slice from which a step pulled nothing has no version to name, and would refuse that step's push for ever.
+  if (item.gradient.empty()) return 0;
   const bool known = item.computed_from.epoch == slice.epoch && item.computed_from.n <= slice.version;
   return known ? std::optional(slice.version - item.computed_from.n) : std::nullopt;
 }

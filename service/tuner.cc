@@ -135,7 +135,8 @@ absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>&
     if (!IsHopeless(spec.maximize, ReadCurve(JobFolderOf(root_, trial.name), spec.metric), finished)) continue;
     const std::lock_guard hold(*mutex_);
     absl::StatusOr<Job> now = store_->Find(trial.name);
-    if (!now.ok() || now->state != JobState::kRunning) continue;  // it ended meanwhile
+    if (!now.ok()) continue;
+    if (now->state != JobState::kRunning) continue;  // it ended meanwhile
     StopEarly(UnixMs(), &*now);
     if (const absl::Status status = store_->Update(*now); !status.ok()) return status;
     RunFolder(JobFolderOf(root_, trial.name)).Note('I', "is stopped early: others were better by the same step");

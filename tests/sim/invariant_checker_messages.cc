@@ -164,8 +164,14 @@ void InvariantChecker::Check(const Process& process, PeerId to, const Push& push
 
 void InvariantChecker::Check(const Process& process, PeerId, const PushReply& reply) {
   for (const PushReply::Item& item : reply.slices) {
-    if (item.refusal != SliceRefusal::kNone) continue;
+    const bool is_stale = item.refusal == SliceRefusal::kTooStale;
+    if (item.refusal != SliceRefusal::kNone && !is_stale) continue;
     const Step consumed = reference_->ConsumedTo(item.slice, item.epoch, reply.lease);
+    if (is_stale && oracle_->Gradient(reply.lease, consumed + 1, item.slice).empty()) {
+      Add(process, absl::StrCat("calls an empty push too stale: lease ", ToNumber(reply.lease), " step ", consumed + 1,
+                                " slice ", ToNumber(item.slice)));
+    }
+    if (is_stale) continue;
     if (item.consumed != consumed || item.acked > consumed) {
       Add(process,
           absl::StrCat("answers consumed=", item.consumed, " acked=", item.acked, " of lease ", ToNumber(reply.lease),

@@ -196,7 +196,8 @@ void ReferenceState::Consume(const TraceRecord& record, const Version& computed_
   if (effect != (record.kind == Kind::kApplied)) return Add(record, "an effect where there is none, or none at all");
 
   SliceState& state = lineage->state;
-  CheckMayCount(record, computed_from, state);
+  const bool has_gradient = !oracle_->Gradient(record.lease, record.step, record.slice).empty();
+  CheckMayCount(record, computed_from, state, has_gradient);
   const bool skipped = oracle_->IsSkipped(record.lease, record.step, record.slice);
   state.skipped += skipped;
   skips_ += skipped;
@@ -218,7 +219,8 @@ void ReferenceState::Consume(const TraceRecord& record, const Version& computed_
 }
 
 // What the job's consistency asks of a push that counts.
-void ReferenceState::CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state) {
+void ReferenceState::CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state,
+                                   bool has_gradient) {
   const TrainingSpec& training = oracle_->job().training;
   if (ToNumber(record.lease) >= oracle_->plan().ReachFrom(state.finished.FirstMissing(0))) {
     Add(record, absl::StrCat("counted out of reach: lease ", state.finished.FirstMissing(0), " is not finished"));
@@ -226,7 +228,7 @@ void ReferenceState::CheckMayCount(const TraceRecord& record, const Version& com
   const std::optional<uint64_t> most = Gathers()                ? 0
                                        : training.max_staleness ? std::optional<uint64_t>(*training.max_staleness)
                                                                 : std::nullopt;
-  if (!most) return;
+  if (!most || !has_gradient) return;
   const bool known = computed_from.epoch == record.epoch;
   if (!known || computed_from.n + *most < state.version) Add(record, "counted though it is too stale");
 }

@@ -65,7 +65,8 @@ class ReferenceState {
   void Install(const TraceRecord& record);
   void GoOn(const TraceRecord& record);
   void Consume(const TraceRecord& record, const Version& computed_from);
-  void CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state);
+  void CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state,
+                     bool has_gradient);
   void Gather(const TraceRecord& record, SliceState& state) const;
   void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
   uint64_t Done(const SliceState& state) const;

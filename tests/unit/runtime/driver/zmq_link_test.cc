@@ -181,7 +181,7 @@ TEST_F(ZmqLinkRefusedTest, TheLastOfSeveralHandshakesCounts) {
   ZmqLink link(ConnectWatched(context_, endpoint).value(), PeerRole::kChief);
   close(accept(hangs_up, nullptr, nullptr));
   close(hangs_up);
-  ZmqContext its_own = ZmqContext::Create(1).value();  // that of `link` has a handler, which knows no peer without a key
+  ZmqContext its_own = ZmqContext::Create(1).value();  // that of `link` has a handler, and admits none without a key
   ZmqChannel listener(Listen(its_own, endpoint).value(), ZmqChannel::Side::kListener);
   link.Send(Time{}, {Payload::CopyOf("x", 1)});
   ServeUntil([&] { return link.Flush(Time{}), !link.waiting(); });
