@@ -174,12 +174,20 @@ void History::AddPoint() {
     line["staleness"] = static_cast<double>(now.sum - staleness_.sum) / static_cast<double>(known - known_before);
   }
   staleness_ = now;
-  const OptimizerSpec& optimizer = chief_.job.training.optimizer;
-  line["learningRate"] = optimizer.learning_rate * RateShare(optimizer.schedule, chief_.ledger.steps_committed(),
-                                                             chief_.ledger.plan().total_steps());
+  line["learningRate"] = LearningRate();
   Write(line);
   AddTasks();
   next_ = chief_.context.now + Pause();
+}
+
+// Of the next step. Where workers take steps of their own the rate is theirs, and goes by batches.
+double History::LearningRate() const {
+  const TrainingSpec& training = chief_.job.training;
+  const Plan& plan = chief_.ledger.plan();
+  const bool by_batches = training.local_steps > 0;
+  const uint64_t done = by_batches ? chief_.ledger.batches_committed() : chief_.ledger.steps_committed();
+  const uint64_t all = by_batches ? plan.total_batches() : plan.total_steps();
+  return training.optimizer.learning_rate * RateShare(training.optimizer.schedule, done, all);
 }
 
 void History::AddTasks() {

@@ -60,6 +60,7 @@ class History {
   void WriteEvaluations();
   void NoteEpoch();
   void AddPoint();
+  double LearningRate() const;
   void AddTasks();
   nlohmann::json Line(const char* kind, int64_t unix_ms) const;
   void Write(const nlohmann::json& line);

@@ -118,10 +118,14 @@ def _project_in(folder: pathlib.Path) -> Optional[str]:
 
 
 def _lacks_nothing(folder: pathlib.Path, project: str) -> bool:
-    """Of a folder that is imported from. What setuptools packed says what it requires: what gcloud makes of a package
-    without a setup.py requires nothing."""
+    """Of a folder that is imported from. What was packed says what it requires, in its PKG-INFO or, by setuptools, beside
+    its egg-info: what gcloud makes of a package without a setup.py requires nothing."""
     packed = [*folder.glob("*.egg-info/SOURCES.txt")]
     requires = any((file.parent / "requires.txt").is_file() for file in packed)
+    told = folder / "PKG-INFO"
+    if told.is_file():
+        packed.append(told)
+        requires = requires or "\nRequires-Dist:" in "\n" + told.read_text(encoding="utf-8", errors="replace")
     is_compiled = any(path.suffix in COMPILED for path in folder.rglob("*"))
     return project == "setup.py" and bool(packed) and not requires and not is_compiled
 

@@ -81,6 +81,8 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
   FLAGS_colorlogtostderr = folder.empty() && isatty(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
   google::InitGoogleLogging(program, &WritePrefix);
   google::InstallFailureSignalHandler();
+  // Where `ulimit -f` ends a file, a write fails as on a full disk, and is told of as that.
+  std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(&EndOutOfMemory);
   return absl::OkStatus();
 }

@@ -113,6 +113,16 @@ class EnvironmentTest(unittest.TestCase):
         self.assertNotIn("installs", self.describe())
         self.assertEqual(self.made(), [])
 
+    def test_what_was_packed_without_setuptools_says_in_its_pkg_info_what_it_requires(self):
+        self.write({"setup.py": SETUP.format(""), "PKG-INFO": "Metadata-Version: 1.0\nName: trainer\n"})
+        self.assertNotIn("installs", self.describe())
+        self.assertEqual(self.made(), [])
+        packed = {"setup.py": SETUP.format(""), "PKG-INFO": "Metadata-Version: 2.1\nRequires-Dist: needed\n"}
+        self.home = self.folder / "other"  # as of other code
+        write_wheel(self.wheels, "needed", "1.0")
+        self.write(packed)
+        self.assertIn("installs", self.describe())
+
     def test_a_setup_py_brings_what_it_requires(self):
         write_wheel(self.wheels, "needed", "1.0")
         self.write({"setup.py": SETUP.format("install_requires=['needed']"), "trainer.egg-info/SOURCES.txt": "",

@@ -126,6 +126,14 @@ TEST_F(HistoryTest, TheRateFollowsItsSchedule) {
   EXPECT_EQ(Lines("train").back()["learningRate"], 0.05);
 }
 
+// A lease has two batches, which its worker takes in one step.
+TEST_F(HistoryTest, TheRateOfLocalStepsFollowsItsScheduleByBatches) {
+  StartRunning({"training.localSteps=2", "training.optimizer.schedule={name: step, stepEvery: 4, decay: 0.5}"});
+  Finish(2);
+  cluster->Wait(1s);
+  EXPECT_EQ(Lines("train").back()["learningRate"], 0.05);
+}
+
 TEST_F(HistoryTest, TasksThatLiveAreThereWithTheirRates) {
   StartRunning();
   cluster->worker[0].stats.resident_bytes = 1000;

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -42,6 +45,21 @@ TEST(GlogSetupDeathTest, LinesMayGoToAFileAsWell) {
   };
   EXPECT_EXIT(log(), testing::ExitedWithCode(0),
               testing::ContainsRegex("E .* something is wrong\nfile: E 20.* something is wrong\n"));
+}
+
+// As `ulimit -f` has it: SIGXFSZ would end the process without a word.
+TEST(GlogSetupDeathTest, AFileThatMayNotGrowIsLikeAFullDisk) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TempDir dir;
+  const auto write_beyond = [&] {
+    if (!SetUpLogging("program", "", "ps-0").ok()) std::exit(1);
+    const rlimit few = {8, 8};
+    if (setrlimit(RLIMIT_FSIZE, &few) != 0) std::exit(2);
+    std::FILE* const file = std::fopen((dir / "file").c_str(), "w");
+    const bool written = file != nullptr && std::fputs("more than eight", file) >= 0 && std::fflush(file) == 0;
+    std::exit(!written && errno == EFBIG ? 0 : 3);
+  };
+  EXPECT_EXIT(write_beyond(), testing::ExitedWithCode(0), "");
 }
 
 TEST(GlogSetupDeathTest, MemoryThatRunsOutIsToldInASentence) {
