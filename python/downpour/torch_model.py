@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Callable, Iterator, Optional
 
 import numpy
@@ -32,7 +33,8 @@ class TorchModel:
             if strangers := len(chosen - set(self.names)):
                 raise TrainingError(f"optimizer has {strangers} parameters that the model has not: give it the model's")
         self.parameters: dict[str, torch.nn.Parameter] = {}  # that are trained
-        self._holders: dict[str, tuple[dict, str]] = {}  # of all else: where the module has it now
+        self.left_out: dict[str, torch.nn.Parameter] = {}  # that could be, but are not the optimizer's
+        self._holders: dict[str, tuple[dict, str]] = {}  # of all but those trained: where the module has it now
         self.variables: list[Variable] = []
         for name, part, key in _each(module, "_parameters"):
             parameter = part._parameters[key]
@@ -43,11 +45,19 @@ class TorchModel:
                     f"{name} is changed in forward by max_norm, but the servers alone change parameters: "
                     "leave max_norm out, or scale what the layer returns"
                 )
+            if is_trained and isinstance(part, _EMBEDDINGS) and part.sparse:
+                mib = parameter.numel() * parameter.element_size() / 2**20
+                sys.stderr.write(
+                    f"downpour: {name} has sparse=True, but here its gradient is made dense: "
+                    f"each step moves all of its {mib:.1f} MiB, both ways\n"
+                )
             self.variables.append(Variable(name, tuple(parameter.shape), is_trained))
             if is_trained:
                 self.parameters[name] = parameter
             else:
                 self._holders[name] = part._parameters, key
+                if parameter.requires_grad:
+                    self.left_out[name] = parameter
         for name, part, key in _each(module, "_buffers"):
             buffer = part._buffers[key]
             is_number = buffer.is_floating_point() or buffer.is_complex()
@@ -139,8 +149,9 @@ class TorchModel:
                 torch.sub(values, self._tensor(variable).detach().cpu(), out=gradient)
 
     def changes(self) -> dict[str, int]:
-        """How often each parameter was changed in place, which only the job may do."""
-        return {name: parameter._version for name, parameter in self.parameters.items()}
+        """How often each parameter was changed in place, which only the job may do. One that is frozen counts as a
+        statistic, which the loop may keep."""
+        return {name: parameter._version for name, parameter in {**self.parameters, **self.left_out}.items()}
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:

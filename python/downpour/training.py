@@ -86,7 +86,7 @@ def fit(
     for batch in run.batches():
         changes = adapter.changes()
         outcome = outcome_of(batch)
-        _check_unchanged(changes, adapter.changes())
+        _check_unchanged(changes, adapter)
         run.pushed(outcome.loss, outcome.gradients)
     return model, mode.history
 
@@ -157,12 +157,12 @@ class steps:  # noqa: N801 (a call, as range is)
         yield self._run.train.batch(*self._run.probe())
         if self._run.model is None:
             raise MisuseError("a batch came without a push of the one before: call downpour.push for each")
-        _check_unchanged(self._changes, self._run.model.changes())
+        _check_unchanged(self._changes, self._run.model)
         for batch in self._run.batches():
             self._changes = self._run.model.changes()
             self._is_pushed = False
             yield batch
-            _check_unchanged(self._changes, self._run.model.changes())
+            _check_unchanged(self._changes, self._run.model)
 
     def _push(self, model: Any, loss: Any, gradients: Any) -> None:
         if self._is_pushed:
@@ -179,7 +179,7 @@ class steps:  # noqa: N801 (a call, as range is)
         adapter = self._run.model
         if model is not adapter.module:
             raise MisuseError("push was given another model than before: a loop trains one model")
-        _check_unchanged(self._changes, adapter.changes())
+        _check_unchanged(self._changes, adapter)
         self._run.pushed(loss, gradients)
 
 
@@ -197,9 +197,16 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     _looping._push(model, loss, gradients)
 
 
-def _check_unchanged(before: Any, changes: Any) -> None:
+def _check_unchanged(before: Any, model: Any) -> None:
+    changes = model.changes()
     if changes != before:
         changed = next(name for name, count in changes.items() if count != before.get(name))
+        if changed in getattr(model, "left_out", ()):
+            raise MisuseError(
+                f"{changed} was changed in the loop but is none of the optimizer's parameters: a job has one optimizer, "
+                "so give it those of the others as groups of its own, or set requires_grad_(False) where the loop itself "
+                "keeps the values, such as a moving average"
+            )
         raise MisuseError(
             f"{changed} was changed, and behind the first batch only the servers may do so: leave out what does it, "
             "such as an optimizer.step() or max_norm"

@@ -159,6 +159,31 @@ class StepsTest(ChildTest):
                     self.assertIn(what, error["where"], "the line that calls it")
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_the_step_of_an_optimizer_that_is_not_the_jobs_is_refused(self):
+        other = "\nother = torch.optim.SGD(model[2].parameters(), 0.1)\n"
+        for place in ("after", "end"):
+            self.loop(**{place: "other.step()"})
+            task = self.folder / "task.py"
+            text = task.read_text().replace("SGD(model.parameters()", "SGD(model[0].parameters()")
+            task.write_text(text.replace("steps = downpour", other + "steps = downpour"))
+            sentence = "2.weight was changed in the loop but is none of the optimizer's parameters"
+            self.assertIn(sentence, self.alone(code=1))
+        # What is frozen is a statistic, which the loop may keep.
+        self.loop(end="model[2].weight.data.mul_(0.9) if 'seen' in vars() else None; seen = 1")
+        task.write_text(task.read_text().replace("optimizer =", "model[2].weight.requires_grad_(False)\noptimizer ="))
+        self.alone()
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_a_sparse_embedding_is_said_to_be_dense_here(self):
+        self.write("""
+import torch, downpour
+model = torch.nn.Sequential(torch.nn.EmbeddingBag(1024, 4, sparse=True), torch.nn.Linear(4, 2))
+items = [(torch.tensor([number]), number % 2) for number in range(8)]
+downpour.fit(model, train=items, loss=torch.nn.functional.cross_entropy, batch_size=4)
+""")
+        self.assertRegex(self.describe()[2], "0.weight has sparse=True, .* each step moves all of its 0.0 MiB")
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_what_is_raised_behind_the_probe_is_told_from_what_a_step_raises(self):
         self.loop(end="raise ValueError('behind it')")
         error = self.work().hear()["error"]
