@@ -28,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/bench_load.h"
 #include "bench/bench_series.h"
+#include "bench/bench_tool.h"
 #include "job/job_file.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_fd.h"
@@ -81,7 +82,7 @@ class Cluster {
     commands_.launcher = "bench";
     std::ofstream(commands_.job_file) << CanonicalJob(job);
     fs::create_directories(commands_.job_dir + "/logs");
-    const absl::Status found = FindPrograms(fs::canonical("/proc/self/exe").parent_path().string(), &commands_);
+    const absl::Status found = FindPrograms(fs::path(DownpourOfThisBuild()).parent_path().string(), &commands_);
     CHECK(found.ok()) << found;
     CHECK(supervisor_->Start(ChiefProcess(commands_)).ok());
     asker_.emplace(StatusSource{.chief = "", .job_dir = commands_.job_dir});

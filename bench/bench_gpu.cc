@@ -31,6 +31,7 @@
 #include "bench/bench_gpu_cluster.h"
 #include "bench/bench_gpu_model.h"
 #include "bench/bench_series.h"
+#include "bench/bench_tool.h"
 #include "job/slice_grid.h"
 #include "runtime/driver/posix_process.h"
 #include "tensor/cuda_module.h"
@@ -285,8 +286,7 @@ bool Measure(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app("What a worker makes of its GPU, against what the chip can do");
   downpour::Options options;
-  const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
-  options.downpour = (folder / "downpour").string();
+  options.downpour = downpour::DownpourOfThisBuild();
   app.add_option("--device", options.device, "Number of the GPU")->capture_default_str();
   app.add_option("--runs", options.runs, "Measurements of each")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--only", options.only, "One part alone")

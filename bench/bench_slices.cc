@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "bench/bench_job.h"
 #include "bench/bench_series.h"
 #include "job/job_file.h"
 #include "job/slice_grid.h"
@@ -44,24 +44,8 @@ class Clock {
   std::chrono::steady_clock::time_point begun_;
 };
 
-// Variables of somebody's Python code, as many as that, of so many numbers each.
-JobSpec JobOf(int64_t variables, int64_t elements) {
-  std::string text = R"(
-name: bench-slices
-python: {module: task, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad, bytes: 3}
-training: {leaseBatches: 64, staleness: {method: none}}
-data: {format: python, trainExamples: 1073741824}
-model:
-  initializeFrom: /initial.safetensors
-  variables:
-)";
-  for (int64_t i = 0; i < variables; ++i) absl::StrAppend(&text, "    - {name: v", i, ", shape: [", elements, "]}\n");
-  JobFileResult parsed = ParseJob(text, "bench", {});
-  CHECK(parsed.errors.empty()) << ToString(parsed.errors.front());
-  return std::move(parsed.job);
-}
-JobSpec JobOfFullSlices(int64_t slices) { return JobOf(1, slices * kMaxSliceElements); }
-JobSpec JobOfSmallSlices(int64_t slices) { return JobOf(slices, 1); }
+JobSpec JobOfFullSlices(int64_t slices) { return JobOfVariables(1, slices * kMaxSliceElements); }
+JobSpec JobOfSmallSlices(int64_t slices) { return JobOfVariables(slices, 1); }
 
 Welcome WelcomeOf(Incarnation you, const JobSpec& job) {
   return {.you = you, .term = 1, .name = "task-0", .job = CanonicalJob(job), .run = 1};

@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/bench_series.h"
+#include "bench/bench_tool.h"
 #include "job/job_file.h"
 #include "ps/optimizer.h"
 #include "runtime/initial_values.h"
@@ -165,7 +166,7 @@ int main(int argc, char** argv) {
   int runs = 5;
   int64_t batch_size = 256;
   int64_t epochs = 3;
-  std::string downpour = (std::filesystem::canonical("/proc/self/exe").parent_path() / "downpour").string();
+  std::string downpour = downpour::DownpourOfThisBuild();
   app.add_option("--runs", runs, "Measurements of each")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--batch-size", batch_size, "Examples in a batch")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--epochs", epochs, "Epochs that a cluster trains")->capture_default_str()->check(CLI::PositiveNumber);

@@ -91,9 +91,9 @@ int Main(int argc, char** argv) {
     return Case{{slice_bytes, slices}, units, 2e-9 * static_cast<double>(slice_bytes), "GB", transfers};
   };
   const std::vector<std::pair<const char*, Case>> cases = {
-      {"64 KiB slices of a 1 MiB variable", transfer(64 * kKiB, 16, 4096)},
-      {"1 MiB slices of a 16 MiB variable", transfer(kMiB, 16, 512)},
-      {"a 64 MiB variable in slices of 1 MiB", transfer(kMiB, 64, 512)},
+      {"16 slices of 64 KiB", transfer(64 * kKiB, 16, 4096)},
+      {"16 slices of 1 MiB", transfer(kMiB, 16, 512)},
+      {"64 slices of 1 MiB", transfer(kMiB, 64, 512)},
   };
   const Case probes{{64 * kKiB, 16}, 20'000, 1e-3, "thousand", {BareZmqProbeSides(), DownpourProbeSides()}};
 

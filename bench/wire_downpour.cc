@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "bench/bench_job.h"
 #include "bench/wire_flood.h"
 #include "bench/wire_sides.h"
 #include "job/job_file.h"
@@ -26,17 +27,11 @@ constexpr SliceEpoch kEpoch{1, 1};
 constexpr LeaseId kLease{0};
 constexpr uint64_t kSteps = 1'000'000;  // of the one lease
 
-// A model whose only variable is cut as the load says.
+// A model whose variables are a slice each, as the load says.
 JobSpec MakeJob(const WireLoad& load) {
-  const int64_t elements = static_cast<int64_t>(load.slices * load.slice_bytes / 4);
-  JobSpec job;
-  job.name = "bench-wire";
-  job.model.inputs = {{"x", {elements / 512}}};
-  job.model.layers = {{"dense", {"x"}, DenseSpec{512, Activation::kNone, false}}};
-  job.training.batch_size = 1;
+  JobSpec job = JobOfVariables(static_cast<int64_t>(load.slices), static_cast<int64_t>(load.slice_bytes / 4));
   job.training.lease_batches = kSteps;
   job.training.optimizer.learning_rate = 1e-6;
-  job.data.train = {"images", "labels"};
   return job;
 }
 

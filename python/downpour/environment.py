@@ -118,8 +118,8 @@ def _project_in(folder: pathlib.Path) -> Optional[str]:
 
 
 def _lacks_nothing(folder: pathlib.Path, project: str) -> bool:
-    """Of a folder that is imported from. What was packed says what it requires, in its PKG-INFO or, by setuptools, beside
-    its egg-info: what gcloud makes of a package without a setup.py requires nothing."""
+    """Of a folder that is imported from. What was packed says what it requires, in its PKG-INFO or, by setuptools,
+    beside its egg-info: what gcloud makes of a package without a setup.py requires nothing."""
     packed = [*folder.glob("*.egg-info/SOURCES.txt")]
     requires = any((file.parent / "requires.txt").is_file() for file in packed)
     told = folder / "PKG-INFO"

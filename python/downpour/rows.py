@@ -17,12 +17,14 @@ def positional(data: Any, argument: str) -> Any:
     """
     if hasattr(data, "iloc"):
         array = data.to_numpy()
-        if array.dtype == object:
+        if array.dtype.kind not in "biufc":
             raise TrainingError(
-                f"{argument} has {kind_of(data)} of strings, dates or types that do not go together: "
+                f"{argument} has {kind_of(data)} of strings, dates, categories or types that do not go together: "
                 "encode them as numbers, such as by .astype or pandas.get_dummies"
             )
         return array
+    if isinstance(data, numpy.ma.MaskedArray):
+        raise TrainingError(f"{argument} has an array with a mask, which nothing here heeds: give array.filled(VALUE)")
     if hasattr(data, "tocsr"):
         return data.tocsr()
     return data

@@ -8,6 +8,7 @@ this one process. docs/PYTHON.md has a walk.
 from __future__ import annotations
 
 import contextlib
+import gc
 import operator
 import sys
 import types
@@ -17,6 +18,10 @@ from downpour import modes
 from downpour.errors import MisuseError, TrainingError, kind_of
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
+_STEPPED_ANOTHER = (
+    "the loop called the step() of another optimizer than the job's: put both models into one torch.nn.ModuleDict, "
+    "push that, and give one optimizer that has a group for each"
+)
 _FUNCTIONS = {
     "loss": "(output, target), such as torch.nn.functional.mse_loss",
     "step": "(model, batch)",
@@ -203,9 +208,9 @@ def _check_unchanged(before: Any, model: Any) -> None:
         changed = next(name for name, count in changes.items() if count != before.get(name))
         if changed in getattr(model, "left_out", ()):
             raise MisuseError(
-                f"{changed} was changed in the loop but is none of the optimizer's parameters: a job has one optimizer, "
-                "so give it those of the others as groups of its own, or set requires_grad_(False) where the loop itself "
-                "keeps the values, such as a moving average"
+                f"{changed} was changed in the loop but is none of the optimizer's parameters: give them to it as a "
+                "group of their own, or set requires_grad_(False) where the loop itself keeps the values, such as a "
+                "moving average"
             )
         raise MisuseError(
             f"{changed} was changed, and behind the first batch only the servers may do so: leave out what does it, "
@@ -215,23 +220,34 @@ def _check_unchanged(before: Any, model: Any) -> None:
 
 @contextlib.contextmanager
 def _refused_steps(optimizer: Any) -> Iterator[None]:
-    """In here a step() of that optimizer of torch is refused where it is called. In the first batch the parameters
-    themselves would not tell it from a model that initializes them by that batch."""
-    if not hasattr(optimizer, "param_groups"):
+    """In here the step() of each optimizer of torch is refused where it is called: that of the job, and any other,
+    whose model would be another one on each worker. In the first batch the parameters themselves would not tell a step
+    from a model that initializes them by that batch."""
+    torch = sys.modules.get("torch")
+    if torch is None:
         yield
         return
-    own = vars(optimizer).get("step")
 
-    def step(*given: Any, **named: Any) -> None:
-        raise MisuseError(_STEPPED)
+    def step(self: Any, *given: Any, **named: Any) -> None:
+        raise MisuseError(_STEPPED if self is optimizer or optimizer is None else _STEPPED_ANOTHER)
 
-    optimizer.step = types.MethodType(step, optimizer)  # a method, as a scheduler of torch takes it for
-    try:
+    base = torch.optim.Optimizer
+    # A scheduler puts a step of its own into its optimizer, which calls that of the class as it was before.
+    made = [found for found in gc.get_objects() if issubclass(type(found), base) and "step" in vars(found)]
+    with contextlib.ExitStack() as restored:
+        for kind in [kind for kind in _with_subclasses(base) if "step" in vars(kind)]:
+            restored.callback(setattr, kind, "step", vars(kind)["step"])
+            kind.step = step
+        for one in made:
+            restored.callback(setattr, one, "step", vars(one)["step"])
+            one.step = types.MethodType(step, one)  # a method, as a scheduler of torch takes it for
         yield
-    finally:
-        del optimizer.step
-        if own is not None:
-            optimizer.step = own
+
+
+def _with_subclasses(kind: type) -> Iterator[type]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _with_subclasses(below)
 
 
 def _check_functions(**given: Any) -> None:

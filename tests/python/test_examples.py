@@ -68,8 +68,16 @@ class ExamplesTest(unittest.TestCase):
             self.same(Examples((x, y), collate, False, "train").batch(numbers, SEED), wanted)
         self.same(Examples(x, None, False, "train").batch(numbers, SEED), self.x[numbers])
         names = pandas.DataFrame({"age": [1, 2], "name": ["a", "b"]})
-        with self.assertRaisesRegex(downpour.TrainingError, "train has a DataFrame of strings.*encode them as numbers"):
-            Examples((names, [0, 1]), None, False, "train")
+        dates = pandas.Series(pandas.to_datetime(["2026-01-01", "2026-01-02"]))
+        kinds = pandas.Series(["a", "b"], dtype="category")
+        for data in (names, dates, kinds):
+            with self.assertRaisesRegex(downpour.TrainingError, "train has a .* of strings.*encode them as numbers"):
+                Examples((data, [0, 1]), None, False, "train")
+
+    def test_a_mask_is_refused(self):
+        masked = numpy.ma.masked_array(self.x, mask=self.x > 5)
+        with self.assertRaisesRegex(downpour.TrainingError, "train has an array with a mask.*filled"):
+            Examples((masked, self.y), None, False, "train")
 
     def test_a_sparse_matrix_is_one_of_rows(self):
         if not is_there("scipy"):

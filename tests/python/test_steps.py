@@ -160,18 +160,27 @@ class StepsTest(ChildTest):
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_the_step_of_an_optimizer_that_is_not_the_jobs_is_refused(self):
-        other = "\nother = torch.optim.SGD(model[2].parameters(), 0.1)\n"
-        for place in ("after", "end"):
-            self.loop(**{place: "other.step()"})
-            task = self.folder / "task.py"
-            text = task.read_text().replace("SGD(model.parameters()", "SGD(model[0].parameters()")
-            task.write_text(text.replace("steps = downpour", other + "steps = downpour"))
-            sentence = "2.weight was changed in the loop but is none of the optimizer's parameters"
-            self.assertIn(sentence, self.alone(code=1))
-        # What is frozen is a statistic, which the loop may keep.
-        self.loop(end="model[2].weight.data.mul_(0.9) if 'seen' in vars() else None; seen = 1")
-        task.write_text(task.read_text().replace("optimizer =", "model[2].weight.requires_grad_(False)\noptimizer ="))
-        self.alone()
+        parts = "\nother = torch.optim.{}\n"
+        scheduled = "Adam(critic.parameters())\ntorch.optim.lr_scheduler.StepLR(other, 1)"
+        for made in ("SGD(model[2].parameters(), 0.1)", "Adam(critic.parameters())", scheduled):
+            for place in ("after", "end"):
+                self.loop(**{place: "other.step()"})
+                task = self.folder / "task.py"
+                text = task.read_text().replace("SGD(model.parameters()", "SGD(model[0].parameters()")
+                other = "\ncritic = torch.nn.Linear(3, 1)" + parts.format(made)
+                task.write_text(text.replace("steps = downpour", other + "steps = downpour"))
+                with self.subTest(made=made, place=place):
+                    self.assertIn("the step() of another optimizer than the job's", self.alone(code=1))
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_what_the_optimizer_was_not_given_stays_unless_it_is_frozen(self):
+        self.loop(end="torch.nn.init.constant_(model[2].weight, 0.5)")
+        task = self.folder / "task.py"
+        text = task.read_text()
+        task.write_text(text.replace("SGD(model.parameters()", "SGD(model[0].parameters()"))
+        self.assertIn("2.weight was changed in the loop but is none of the optimizer's", self.alone(code=1))
+        task.write_text(text.replace("optimizer =", "model[2].weight.requires_grad_(False)\noptimizer ="))
+        self.alone()  # a statistic, which the loop may keep
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_a_sparse_embedding_is_said_to_be_dense_here(self):
