@@ -154,7 +154,8 @@ class Job:
         names: Optional[Mapping[str, str]] = None,
         checkpoint: Optional[str] = None,
     ) -> Any:
-        """Loads the parameters of a checkpoint into a PyTorch module, and returns what its load_state_dict() returns.
+        """Loads the parameters of a checkpoint into a PyTorch module, and returns what its load_state_dict() returns;
+        or into a Keras model that downpour.keras.fit() has trained, and returns None.
 
         The layer `hidden` goes into the torch.nn.Linear that the module has as `hidden`: its weight [out, in] is the
         kernel's transpose. `names` maps layers to modules of other names, as {"dense_0": "0", "dense_1": "2"} does for
@@ -166,12 +167,18 @@ class Job:
         Only values are loaded. Activations, the order of layers and the input (pixels divided by 255) are up to the
         module, and docs/MODEL_FILE.md has them. Needs PyTorch and NumPy.
 
-        Raises TypeError if a module of such a name is no Linear, ValueError if `names` does not fit the layers,
+        Raises TypeError if a module of such a name is no Linear, ValueError if `names` does not fit the layers, or a
+        Keras model the values,
         RuntimeError as PyTorch does if parameters are missing or of another shape, and what state_dict() raises.
         """
+        values = self.state_dict(checkpoint)
+        keras = sys.modules.get("keras")
+        if keras is not None and isinstance(module, keras.Model):
+            from downpour.keras import load_values
+
+            return load_values(module, values)
         from downpour.torch_layers import is_own, load_into, load_own, to_torch
 
-        values = self.state_dict(checkpoint)
         tensors = to_torch(values, names)
         if module is None:
             return tensors

@@ -69,6 +69,25 @@ def fit(
     return model, mode.history
 
 
+def load_values(model: keras.Model, values: Mapping[str, numpy.ndarray]) -> None:
+    """Gives a model the values that a job has trained, by the paths of its variables.
+
+    A model that is made again may have other paths, such as dense_2/kernel for dense/kernel: then they are given in the
+    model's order, if all shapes agree. Raises ValueError where they do not, with nothing changed.
+    """
+    kept = [v for v in model.variables if "float" in keras.backend.standardize_dtype(v.dtype)]
+    by_path = {variable.path: variable for variable in kept}
+    pairs = list(zip(kept, values.values()))
+    if by_path.keys() == values.keys():
+        pairs = [(by_path[path], value) for path, value in values.items()]
+    if len(kept) != len(values) or any(tuple(variable.shape) != value.shape for variable, value in pairs):
+        has = ", ".join(f"{variable.path} {list(variable.shape)}" for variable in kept)
+        trained = ", ".join(f"{path} {list(value.shape)}" for path, value in values.items())
+        raise ValueError(f"the model has {has}, but the job trained {trained}: make the model as the job's program does")
+    for variable, value in pairs:
+        variable.assign(value)
+
+
 def columns(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
     """(x, y, sample_weight), or what of it there is, of NumPy's arrays."""
     x, y = _arrays_of(x), None if y is None else _arrays_of(y)

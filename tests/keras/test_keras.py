@@ -206,6 +206,29 @@ class KerasTest(ChildTest):
                 self.assertAlmostEqual(last["evalAccuracy"], accuracy, delta=2e-3)
                 self.assertAlmostEqual(last["top"], top, delta=2e-3)
 
+    def test_a_model_gets_its_values_back(self):
+        """As downpour.Job.load_state_dict gives them, also to one that was made again and has other names."""
+        code = MODEL + """
+from downpour.keras import load_values
+values = {v.path: numpy.full(v.shape, n, "float32") for n, v in enumerate(model.variables) if "float" in v.dtype}
+again = keras.models.clone_model(model)
+for one in (model, again):
+    load_values(one, values)
+    kept = [v for v in one.variables if "float" in v.dtype]
+    for value, variable in zip(values.values(), kept):
+        assert (keras.ops.convert_to_numpy(variable) == value).all(), variable.path
+small = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2)])
+try:
+    load_values(small, values)
+except ValueError as error:
+    print(str(error).partition(":")[0])
+"""
+        for backend in BACKENDS:
+            with self.subTest(backend=backend):
+                self.environment["KERAS_BACKEND"] = backend
+                self.write(code)
+                self.assertRegex(self.alone("sgd"), r"the model has .*\[6, 2\].*but the job trained .*\[6, 8\]")
+
     def test_what_is_refused(self):
         self.environment["KERAS_BACKEND"] = BACKENDS[0]
         for change, sentence in REFUSALS:
