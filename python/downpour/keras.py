@@ -83,7 +83,7 @@ def load_values(model: keras.Model, values: Mapping[str, numpy.ndarray]) -> None
     if len(kept) != len(values) or any(tuple(variable.shape) != value.shape for variable, value in pairs):
         has = ", ".join(f"{variable.path} {list(variable.shape)}" for variable in kept)
         trained = ", ".join(f"{path} {list(value.shape)}" for path, value in values.items())
-        raise ValueError(f"the model has {has}, but the job trained {trained}: make the model as the job's program does")
+        raise ValueError(f"the model has {has}, but the job trained {trained}: make it as the job's program does")
     for variable, value in pairs:
         variable.assign(value)
 

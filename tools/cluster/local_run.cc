@@ -150,7 +150,9 @@ void LocalRun::StartAgain(const std::string& task, const Setback& after) {
   const Duration least = task == kChiefTask ? Duration::zero() : after.no_sooner;
   const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how, least);
   due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
-  if (IsBeyondHope(task)) GiveUp(WhyNoMore(task));
+  if (!IsBeyondHope(task)) return;
+  if (task == kChiefTask && TakeWordOfSuccess()) return;
+  GiveUp(WhyNoMore(task));
 }
 
 // Nobody else has what a ps holds, nor is there another chief; of workers one is enough.

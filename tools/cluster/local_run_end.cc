@@ -60,6 +60,17 @@ bool LocalRun::TakeWordOfTheEnd() {
   return true;
 }
 
+// Where one chief after the other dies that had but to let the members go: the job's end is what the first one wrote.
+bool LocalRun::TakeWordOfSuccess() {
+  const std::optional<ChiefLocation> location = announcement_.Last();
+  if (!location) return false;
+  const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);
+  if (!found.ok() || found->summary.state != "SUCCEEDED") return false;
+  result_.chief_exit = kExitDone;
+  due_.clear();
+  return true;
+}
+
 void LocalRun::GiveUp(const std::string& cause) {
   if (!HasGivenUp()) NameCause(cause);
   due_.clear();
