@@ -50,7 +50,7 @@ struct YamlError {
   std::string remedy = {};
 };
 
-// Of a plain scalar: true and false as YAML 1.2's core schema has them; nothing of all else, such as yes.
+// Of a plain scalar: true and false as YAML 1.2's core schema has them; nullopt for anything else, `yes` included.
 std::optional<bool> FlagIn(const YamlNode& node);
 
 // An empty text is a null node. Whatever could be read stands in the tree even where there are errors.

@@ -47,11 +47,13 @@ class InFlight {
 
   // Steps of which anything is kept, ascending.
   std::vector<StepEntry>& steps() { return steps_; }
-  // CHECKs that something of that step is kept.
+  // CHECKs that it is kept.
   RetainedGradient& at(Step step, SliceId slice) {
     const auto entry = Find(step);
     CHECK(entry != steps_.end() && entry->step == step) << "nothing is kept of step " << step;
-    return entry->slices[ToNumber(slice)];
+    RetainedGradient& retained = entry->slices[ToNumber(slice)];
+    CHECK(retained.state != State::kNone) << "nothing is kept of step " << step << ", slice " << ToNumber(slice);
+    return retained;
   }
   size_t step_count() const { return steps_.size(); }
 

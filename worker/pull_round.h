@@ -69,7 +69,8 @@ class PullRound {
     request->resend_at = retry;
     if (request->slices.empty()) requests_.erase(request);
   }
-  // Its placement is about to change: it will be asked for again, also where its values have come and were not used.
+  // Its placement is about to change: behind PlacementMap::Adopt it will be asked for again, also where its values have
+  // come and were not used.
   void Forget(PsLink& link, SliceId slice);
 
  private:

@@ -129,8 +129,8 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
         message = f"there is no module {error.name} for {sys.executable}: {remedy}"
     if isinstance(error, ValueError) and "more than 1 value per channel" in message:
         message += f"; {ONE_EXAMPLE}"
-    if "CUDA error: " in message:  # behind its first line PyTorch has hints for whoever writes kernels
-        message = f"{message.splitlines()[0]}; this process has lost its GPU's context"
+    if told := next((line for line in message.splitlines() if "CUDA error: " in line), ""):
+        message = told  # behind it PyTorch has hints for people who write kernels
     message = " ".join(message.split())
     own = modes.own_of(traceback.extract_tb(error.__traceback__))
     is_raised = not isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))

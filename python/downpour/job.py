@@ -176,6 +176,8 @@ class Job:
         if keras is not None and isinstance(module, keras.Model):
             from downpour.keras import load_values
 
+            if names:
+                raise ValueError("names maps layers to modules of PyTorch, but this is a Keras model: leave names out")
             return load_values(module, values)
         from downpour.torch_layers import is_own, load_into, load_own, to_torch
 

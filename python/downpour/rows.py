@@ -16,7 +16,7 @@ def positional(data: Any, argument: str) -> Any:
     where they have several types. A sparse matrix of SciPy is brought into a form that has rows.
     """
     if hasattr(data, "iloc"):
-        array = data.to_numpy()
+        array = data.to_numpy(dtype=_common_type(data))
         if array.dtype.kind not in "biufc":
             raise TrainingError(
                 f"{argument} has {kind_of(data)} of strings, dates, categories or types that do not go together: "
@@ -28,6 +28,13 @@ def positional(data: Any, argument: str) -> Any:
     if hasattr(data, "tocsr"):
         return data.tocsr()
     return data
+
+
+def _common_type(data: Any) -> Any:
+    """Of a DataFrame of numbers and booleans, as get_dummies makes it: pandas itself mixes them into objects."""
+    kinds = list(data.dtypes) if data.ndim == 2 else [data.dtype]
+    is_plain = all(isinstance(kind, numpy.dtype) and kind.kind in "biuf" for kind in kinds)
+    return numpy.result_type(*kinds) if kinds and is_plain else None
 
 
 def at(data: Any, rows: Sequence[int]) -> Any:

@@ -68,6 +68,9 @@ class ExamplesTest(unittest.TestCase):
             self.same(Examples((x, y), collate, False, "train").batch(numbers, SEED), wanted)
         self.same(Examples(x, None, False, "train").batch(numbers, SEED), self.x[numbers])
         names = pandas.DataFrame({"age": [1, 2], "name": ["a", "b"]})
+        mixed = pandas.DataFrame({"size": [1.5, 2.0], "is_red": [True, False]})
+        batch = Examples((mixed, [0, 1]), None, False, "train").batch([1], SEED)
+        self.same(batch[0], numpy.array([[2.0, 0.0]]))
         dates = pandas.Series(pandas.to_datetime(["2026-01-01", "2026-01-02"]))
         kinds = pandas.Series(["a", "b"], dtype="category")
         for data in (names, dates, kinds):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -72,7 +73,7 @@ json JsonOf(const YamlNode& node) {
     if (node.quoted) return value;
     if (const std::optional<bool> flag = FlagIn(node)) return *flag;
     if (absl::SimpleAtoi(node.text, &whole)) return whole;
-    if (absl::SimpleAtod(node.text, &number)) return number;
+    if (absl::SimpleAtod(node.text, &number) && std::isfinite(number)) return number;
   }
   return value;
 }
@@ -91,7 +92,8 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
   if (input != nullptr && input->Is(YamlNode::Kind::kMap)) {
     json written = JsonOf(*input);
     for (const char* version : {"runtimeVersion", "pythonVersion"}) {  // as a number 2.10 would be 2.1
-      if (const YamlNode* said = input->Find(version)) written[version] = said->text;
+      const YamlNode* said = input->Find(version);
+      if (said != nullptr && said->Is(YamlNode::Kind::kScalar)) written[version] = said->text;
     }
     return written;
   }

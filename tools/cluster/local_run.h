@@ -127,8 +127,8 @@ class LocalRun {
   void NameCause(const std::string& cause);
   void AskChiefToEnd(int signal);  // if it is there; once: a second signal would kill it
   bool StartsALastChief();
-  bool TakeWordOfTheEnd();
-  bool TakeWordOfSuccess();  // false: there is none
+  bool TakeWordOfTheEnd();   // false: there is none
+  bool TakeWordOfSuccess();  // likewise, or it is another
   void LetMembersLeave();
   void CountDropped();
   void ReadSummary();

@@ -60,7 +60,8 @@ bool LocalRun::TakeWordOfTheEnd() {
   return true;
 }
 
-// Where one chief after the other dies that had but to let the members go: the job's end is what the first one wrote.
+// The job has succeeded, but each chief that was started again died before it had dismissed the members. Then the
+// summary decides.
 bool LocalRun::TakeWordOfSuccess() {
   const std::optional<ChiefLocation> location = announcement_.Last();
   if (!location) return false;

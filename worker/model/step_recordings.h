@@ -35,7 +35,7 @@ struct GraphSegment {
 class StepRecordings {
  public:
   static constexpr double kLaunchBound = 5e9;  // operations of a product: from there on graphs bring less than a tenth
-  static constexpr size_t kMost = 64;          // segmentes times places of batches times sizes
+  static constexpr size_t kMost = 64;          // segments times places of batches times sizes
 
   // All that the addresses and numbers of a segment's operations depend on.
   struct Key {

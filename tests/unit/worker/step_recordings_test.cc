@@ -37,7 +37,7 @@ TEST_F(StepRecordingsTest, WhatComesAgainIsRepeatedAndAnythingElseIsNot) {
 }
 
 TEST_F(StepRecordingsTest, StepsThatAreNotBoundByLaunchesAreGivenEachTime) {
-  recordings_.AddProduct(1000, 1000, 501);
+  recordings_.AddProduct(1000, 1000, 2501);
   recordings_.AddProduct(1, 1, 1);
   EXPECT_EQ(Asks(recordings_, {}, 4), 4);
 }
