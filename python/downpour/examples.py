@@ -40,7 +40,7 @@ class Examples:
         self._are_rows = are_rows or _are_rows(data)
         if self._are_rows:
             data = map_arrays(lambda array: rows.positional(array, argument), data)
-        elif hasattr(data, "iloc"):
+        elif hasattr(data, "iloc") and hasattr(data, "to_numpy"):
             data = rows.positional(data, argument)
         self._data = data
         self._collate = collate

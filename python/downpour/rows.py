@@ -15,15 +15,18 @@ def positional(data: Any, argument: str) -> Any:
     A pandas Series or DataFrame finds rows by their labels, and a DataFrame columns: their numbers are taken, copied
     where they have several types. A sparse matrix of SciPy is brought into a form that has rows.
     """
-    if hasattr(data, "iloc"):
-        array = data.to_numpy(dtype=_common_type(data))
+    if hasattr(data, "iloc") and hasattr(data, "to_numpy"):
+        try:
+            array = data.to_numpy(dtype=_common_type(data))
+        except (TypeError, ValueError) as error:
+            raise TrainingError(f"{argument} has {kind_of(data)} with missing values: fill them ({error})") from error
         if array.dtype.kind not in "biufc":
             raise TrainingError(
                 f"{argument} has {kind_of(data)} of strings, dates, categories or types that do not go together: "
                 "encode them as numbers, such as by .astype or pandas.get_dummies"
             )
         return array
-    if isinstance(data, numpy.ma.MaskedArray):
+    if numpy.ma.is_masked(data):
         raise TrainingError(f"{argument} has an array with a mask, which nothing here heeds: give array.filled(VALUE)")
     if hasattr(data, "tocsr"):
         return data.tocsr()
@@ -31,8 +34,9 @@ def positional(data: Any, argument: str) -> Any:
 
 
 def _common_type(data: Any) -> Any:
-    """Of a DataFrame of numbers and booleans, as get_dummies makes it: pandas itself mixes them into objects."""
+    """Of numbers and booleans, in columns of several types or of pandas' own: pandas itself makes objects of them."""
     kinds = list(data.dtypes) if data.ndim == 2 else [data.dtype]
+    kinds = [getattr(kind, "numpy_dtype", kind) for kind in kinds]
     is_plain = all(isinstance(kind, numpy.dtype) and kind.kind in "biuf" for kind in kinds)
     return numpy.result_type(*kinds) if kinds and is_plain else None
 

@@ -228,20 +228,36 @@ def _refused_steps(optimizer: Any) -> Iterator[None]:
         yield
         return
 
-    def step(self: Any, *given: Any, **named: Any) -> None:
+    base = torch.optim.Optimizer
+    kinds = list(_with_subclasses(base))
+    own = {kind: vars(kind)["step"] for kind in kinds if "step" in vars(kind)}
+
+    def step(self: Any, *given: Any, **named: Any) -> Any:
+        tensors = (tensor for group in self.param_groups for tensor in group["params"])
+        if self is not optimizer and not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors):
+            # Of what the batch alone has, such as a disturbed input: no model's.
+            return next(own[kind] for kind in type(self).__mro__ if kind in own)(self, *given, **named)
         raise MisuseError(_STEPPED if self is optimizer or optimizer is None else _STEPPED_ANOTHER)
 
-    base = torch.optim.Optimizer
     # A scheduler puts a step of its own into its optimizer, which calls that of the class as it was before.
     made = [found for found in gc.get_objects() if issubclass(type(found), base) and "step" in vars(found)]
     with contextlib.ExitStack() as restored:
-        for kind in [kind for kind in _with_subclasses(base) if "step" in vars(kind)]:
-            restored.callback(setattr, kind, "step", vars(kind)["step"])
+        for kind in kinds:
+            restored.callback(setattr if kind in own else _forget, kind, "step", *([own[kind]] if kind in own else []))
+        for kind in own:
             kind.step = step
+        if isinstance(optimizer, base) and "step" not in vars(optimizer):
+            restored.callback(_forget, optimizer, "step")
         for one in made:
             restored.callback(setattr, one, "step", vars(one)["step"])
             one.step = types.MethodType(step, one)  # a method, as a scheduler of torch takes it for
         yield
+
+
+def _forget(owner: Any, name: str) -> None:
+    """What torch has put there meanwhile: it wraps the step that it finds, in a class or below a scheduler."""
+    if name in vars(owner):
+        delattr(owner, name)
 
 
 def _with_subclasses(kind: type) -> Iterator[type]:

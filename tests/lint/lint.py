@@ -240,7 +240,7 @@ class EachRuleCatches(unittest.TestCase):
             self.assertEqual(list(breaches(path, start + "x" * 117)), [], path)
 
     def test_sizes(self):
-        self.assertTrue(list(breaches("ps/a.cc", "\n" * 401)))
+        self.assertTrue(list(breaches("ps/a.cc", "\n" * (MOST_LINES + 1))))
         body = "int F() {\n" + "  x();\n" * 80 + "}\n"
         self.assertTrue(list(breaches("ps/a.cc", body)))
         self.assertTrue(list(breaches("ps/a.cc", body.replace("F()", "F(int a,\n      int b)"))))

@@ -71,6 +71,10 @@ class ExamplesTest(unittest.TestCase):
         mixed = pandas.DataFrame({"size": [1.5, 2.0], "is_red": [True, False]})
         batch = Examples((mixed, [0, 1]), None, False, "train").batch([1], SEED)
         self.same(batch[0], numpy.array([[2.0, 0.0]]))
+        nullable = pandas.Series([3, 4], dtype="Int64")
+        self.same(Examples((nullable, [0, 1]), None, False, "train").batch([1], SEED)[0], numpy.array([4]))
+        with self.assertRaisesRegex(downpour.TrainingError, "train has a Series with missing values"):
+            Examples((pandas.Series([3, None], dtype="Int64"), [0, 1]), None, False, "train")
         dates = pandas.Series(pandas.to_datetime(["2026-01-01", "2026-01-02"]))
         kinds = pandas.Series(["a", "b"], dtype="category")
         for data in (names, dates, kinds):

@@ -173,6 +173,22 @@ class StepsTest(ChildTest):
                     self.assertIn("the step() of another optimizer than the job's", self.alone(code=1))
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_an_optimizer_of_what_a_batch_alone_has_may_step_and_all_may_behind_the_loop(self):
+        self.loop(before="""
+    noise = torch.zeros(4, requires_grad=True)
+    inner = Mine([noise], 0.1)
+    noise.sum().backward()
+    inner.step()
+    assert (noise != 0).all()
+    """)
+        task = self.folder / "task.py"
+        own = "class Mine(torch.optim.SGD): pass\noptimizer ="
+        behind = "\nplace = torch.nn.Parameter(torch.ones(1))\nplace.sum().backward()\n"
+        behind += "for kind in (Mine, torch.optim.Adam): kind([place], 0.1).step()\nprint(float(place) < 1)\n"
+        task.write_text(task.read_text().replace("optimizer =", own, 1) + behind)
+        self.assertEqual(self.alone().splitlines()[-1], "True")
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_what_the_optimizer_was_not_given_stays_unless_it_is_frozen(self):
         self.loop(end="torch.nn.init.constant_(model[2].weight, 0.5)")
         task = self.folder / "task.py"

@@ -95,6 +95,10 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
       const YamlNode* said = input->Find(version);
       if (said != nullptr && said->Is(YamlNode::Kind::kScalar)) written[version] = said->text;
     }
+    const YamlNode* args = input->Find("args");  // likewise: 007 and 1e3 are as they were written
+    for (size_t i = 0; args != nullptr && i < args->items.size(); ++i) {
+      if (args->items[i].Is(YamlNode::Kind::kScalar)) written["args"][i] = args->items[i].text;
+    }
     return written;
   }
   return absl::InvalidArgumentError(absl::StrCat(path, ": trainingInput is missing, or no map"));
