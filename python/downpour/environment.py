@@ -16,6 +16,7 @@ that still writes into one whose maker was killed does no harm.
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import contextlib
 import fcntl
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 ARCHIVES = "downpour_packages"  # beside the code: wheels, and packages that were unpacked (tools/cli/python_packages.h)
 PROJECT_TABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\b", re.MULTILINE)
 PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,. -]*\])?\s*([<>=!~;][^/\\]*)?", re.ASCII)  # name[extra]>=1,<2; markers
+NAMES_OF_SETUP = {"name", "version", "packages", "py_modules", "description", "long_description", "author",
+                  "author_email", "url", "license", "include_package_data", "zip_safe"}  # fmt: skip
 COMPILED = {".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs"}
 MOST_SECONDS = 1800  # that pip may take; DOWNPOUR_INSTALL_SECONDS says otherwise
 KILLS = (signal.SIGKILL, signal.SIGTERM)
@@ -118,16 +121,38 @@ def _project_in(folder: pathlib.Path) -> Optional[str]:
 
 
 def _lacks_nothing(folder: pathlib.Path, project: str) -> bool:
-    """Of a folder that is imported from. What was packed says what it requires, in its PKG-INFO or, by setuptools,
-    beside its egg-info: what gcloud makes of a package without a setup.py requires nothing."""
+    """Of a folder that is imported from. What setuptools packed says beside its egg-info what it requires. Where there
+    is none, as in what gcloud packs, setup.py itself must be seen to ask for nothing: an older setuptools leaves it out
+    of PKG-INFO."""
     packed = [*folder.glob("*.egg-info/SOURCES.txt")]
     requires = any((file.parent / "requires.txt").is_file() for file in packed)
     told = folder / "PKG-INFO"
     if told.is_file():
-        packed.append(told)
         requires = requires or "\nRequires-Dist:" in "\n" + told.read_text(encoding="utf-8", errors="replace")
+        requires = requires or not (packed or _asks_for_nothing(folder))
+        packed.append(told)
     is_compiled = any(path.suffix in COMPILED for path in folder.rglob("*"))
     return project == "setup.py" and bool(packed) and not requires and not is_compiled
+
+
+def _asks_for_nothing(folder: pathlib.Path) -> bool:
+    """Whether setup.py imports setuptools, calls setup() with names alone, and does nothing else."""
+    if (folder / "setup.cfg").is_file():
+        return False
+    try:
+        parsed = ast.parse((folder / "setup.py").read_bytes())
+    except (SyntaxError, ValueError):
+        return False
+    statements = [part for at in parsed.body for part in (at.body if isinstance(at, ast.If) else [at])]
+    for at in statements:
+        if isinstance(at, ast.ImportFrom) and at.module in ("setuptools", "distutils.core"):
+            continue
+        call = at.value if isinstance(at, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "setup":
+            return False
+        if call.args or any(given.arg not in NAMES_OF_SETUP for given in call.keywords):
+            return False
+    return True
 
 
 def _in_use(home: pathlib.Path) -> int:

@@ -123,6 +123,20 @@ class EnvironmentTest(unittest.TestCase):
         self.write(packed)
         self.assertIn("installs", self.describe())
 
+    def test_a_pkg_info_of_an_old_setuptools_leaves_out_what_setup_py_requires(self):
+        write_wheel(self.wheels, "needed", "1.0")
+        told = {"PKG-INFO": "Metadata-Version: 2.1\nName: trainer\n", "trainer/task.py": "import needed\n" + FIT}
+        asking = SETUP.format("install_requires=['needed']")
+        computed = SETUP.format("**{'install_' + 'requires': ['needed']}")
+        for number, text in enumerate((asking, "OF = ['needed']\n" + asking, computed.replace("])", "]})"))):
+            self.home = self.folder / f"other{number}"
+            self.write({"setup.py": text, **told})
+            self.assertIn("installs the packages of setup.py", self.describe(), text)
+        self.home = self.folder / "by-setup-cfg"
+        self.write({"setup.py": "from setuptools import setup\nsetup()\n", "setup.cfg": "[metadata]\nname = trainer\n"
+                    "version = 1.0\n[options]\npackages = trainer\ninstall_requires = needed\n", **told})  # fmt: skip
+        self.assertIn("installs the packages of setup.py", self.describe())
+
     def test_a_setup_py_brings_what_it_requires(self):
         write_wheel(self.wheels, "needed", "1.0")
         self.write({"setup.py": SETUP.format("install_requires=['needed']"), "trainer.egg-info/SOURCES.txt": "",
