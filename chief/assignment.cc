@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "chief/checkpoint_store.h"
 #include "chief/placement.h"
+#include "chief/stored_record.h"
 #include "schema/codec.h"
 
 namespace downpour {
@@ -13,25 +14,6 @@ namespace {
 
 // The longest wait for a report, before records are sent again: so many times dead_after.
 constexpr int kMaxBackoff = 3;
-
-std::vector<Payload> CutIntoFrames(const Payload& bytes) {
-  std::vector<Payload> frames;
-  for (size_t offset = 0; offset < bytes.size(); offset += kMaxFrameBytes) {
-    frames.push_back(bytes.Sub(offset, std::min(kMaxFrameBytes, bytes.size() - offset)));
-  }
-  return frames;
-}
-
-absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read) {
-  if (absl::IsNotFound(read.status)) return read.status;
-  // Whatever else kept it from being read, the disk may get over it.
-  if (!read.status.ok()) return absl::UnavailableError(MessageOf(read.status));
-  if (read.data.size() != record.bytes) {
-    return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
-  }
-  if (Crc32c(read.data.bytes()) != record.crc32c) return absl::DataLossError("its checksum does not match");
-  return absl::OkStatus();
-}
 
 }  // namespace
 

@@ -46,8 +46,9 @@ ChiefParts::ChiefParts(ChiefOptions given)
       training({context, job, life, journal, failures, members, data, assignment, ledger, rounds, best, progress,
                 learning, work, evaluations, checkpoints}),
       losses({context, journal, failures, members, recovery, work, shutdown}),
-      lifecycle({context, job, life, preparation, training, checkpoints, recovery, work, shutdown}),
-      commands({context, options, life, counts, journal, members, interval, lifecycle}),
-      history({context, job, storage, life, journal, members, ledger, evaluation, progress}) {}
+      history({context, job, storage, life, journal, members, ledger, evaluation, progress}),
+      epilogue({context, job, timing, journal, storage, members, rounds, history}),
+      lifecycle({context, job, life, preparation, training, checkpoints, epilogue, recovery, work, shutdown}),
+      commands({context, options, life, counts, journal, members, interval, lifecycle}) {}
 
 }  // namespace downpour

@@ -15,6 +15,7 @@
 #include "chief/commands.h"
 #include "chief/data_plan.h"
 #include "chief/departures.h"
+#include "chief/epilogue.h"
 #include "chief/evaluation.h"
 #include "chief/evaluation_schedule.h"
 #include "chief/failure_log.h"
@@ -85,9 +86,10 @@ struct ChiefParts {
   CheckpointSchedule checkpoints;
   Training training;
   TaskLosses losses;
+  History history;
+  Epilogue epilogue;
   Lifecycle lifecycle;
   Commands commands;
-  History history;
 };
 
 }  // namespace downpour

@@ -87,6 +87,8 @@ class ChiefRole::Impl {
   void Receive(PeerId from, const ShardWritten& written);
   void Receive(PeerId from, const Violation& violation);
   void Receive(PeerId from, const CodeRequest& request);
+  void Receive(PeerId from, const RecordRequest& request);
+  void Receive(PeerId from, const EpilogueDone& done);
   void Receive(PeerId from, const StatusRequest& question) {
     chief_.watchers.Asked(chief_.context.now, from, question);
     if (!question.knows_end) chief_.context.out.SendTo(from, StatusReply{StatusText(chief_.view)});
@@ -278,6 +280,16 @@ void ChiefRole::Impl::Receive(PeerId from, const LeaseDone& done) {
 
 void ChiefRole::Impl::Receive(PeerId from, const EvalDone& done) {
   RejectUnlessOk(from, chief_.members.Find(done.from), chief_.work.Receive(from, done));
+}
+
+void ChiefRole::Impl::Receive(PeerId from, const RecordRequest& request) {
+  Task* task = Member(from, request.from, TaskRole::kWorker, "RecordRequest");
+  if (task != nullptr) RejectUnlessOk(from, task, chief_.epilogue.Receive(*task, request));
+}
+
+void ChiefRole::Impl::Receive(PeerId from, const EpilogueDone& done) {
+  Task* task = Member(from, done.from, TaskRole::kWorker, "EpilogueDone");
+  if (task != nullptr) RejectUnlessOk(from, task, chief_.epilogue.Receive(*task, done));
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const SliceReport& report) {

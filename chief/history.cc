@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "chief/event_records.h"
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "runtime/learning_rate.h"
+#include "schema/codec.h"
 
 namespace downpour {
 namespace {
@@ -20,6 +24,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kReadAtOnce = uint64_t{256} << 10;
 constexpr uint64_t kMostStep = uint64_t{1} << 53;
+constexpr size_t kMostEpochs = 10'000;  // that fit() returns
 
 // The settings from which a job's learning follows, by dotted key. Those of a model in Python are its arguments.
 Json Hyperparameters(const JobSpec& job) {
@@ -102,6 +107,12 @@ void History::Read(uint64_t from) {
     const std::string text = ToString(done.data);
     bytes_ = from + text.size();
     tail_ += text;
+    std::vector<std::string> lines = absl::StrSplit(rest_ + text, '\n');
+    rest_ = std::move(lines.back());
+    lines.pop_back();
+    for (const std::string& line : lines) {
+      if (absl::StrContains(line, "\"kind\":\"e")) NoteEpochs(Json::parse(line, nullptr, /*allow_exceptions=*/false));
+    }
     if (tail_.size() > 2 * kReadAtOnce) tail_.erase(0, tail_.size() - 2 * kReadAtOnce);
     if (text.size() == kReadAtOnce) return Read(bytes_);
     Begin();
@@ -114,7 +125,7 @@ void History::Begin() {
   if (chief_.journal.record().chiefs > 1) step_ = LastStep(tail_);  // else the file is of another run
   lines_.Open(kHistoryFile);
   if (!tail_.empty() && tail_.back() != '\n') lines_.Add("\n");  // behind what a kill cut short
-  tail_ = std::string();
+  tail_ = rest_ = std::string();
   const double time = static_cast<double>(chief_.context.UnixMs()) / 1000;
   const Json values = Hyperparameters(chief_.job);
   const Json line = {
@@ -209,11 +220,52 @@ Json History::Line(const char* kind, int64_t now) const {
           {"step", step_}};
 }
 
+// Numbers that are not finite are null in a line of the file.
+void History::NoteEpochs(const Json& line) {
+  if (!line.is_object()) return;
+  const auto number = [](const Json& of, const char* key) {
+    const auto found = of.find(key);
+    if (found == of.end() || found->is_null()) return std::numeric_limits<double>::quiet_NaN();
+    return found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+  };
+  const double epoch = number(line, "epoch");
+  if (!(epoch >= 1 && epoch <= kMostStep)) return;
+  auto& entry = epochs_[static_cast<uint64_t>(epoch)];
+  if (line.value("kind", Json()) == "epoch") {
+    if (line.contains("loss")) entry["loss"] = number(line, "loss");
+  } else {
+    entry["evalLoss"] = number(line, "loss");
+    if (line.contains("accuracy")) entry["evalAccuracy"] = number(line, "accuracy");
+    const auto metrics = line.find("metrics");
+    if (metrics != line.end() && metrics->is_object()) {
+      for (const auto& [name, value] : metrics->items()) entry[name] = number(*metrics, name.c_str());
+    }
+  }
+  if (epochs_.size() > kMostEpochs) epochs_.erase(epochs_.begin());
+}
+
+std::string History::EpochsText() const {
+  std::vector<std::string> entries;
+  size_t bytes = 2;
+  for (auto at = epochs_.rbegin(); at != epochs_.rend(); ++at) {
+    Json entry = {{"epoch", at->first}};
+    for (const auto& [name, value] : at->second) entry[name] = value;
+    entries.push_back(entry.dump(-1, ' ', false, Json::error_handler_t::replace));
+    bytes += entries.back().size() + 1;
+    if (bytes <= kMaxTextBytes) continue;
+    entries.pop_back();
+    break;
+  }
+  std::reverse(entries.begin(), entries.end());
+  return absl::StrCat("[", absl::StrJoin(entries, ","), "]");
+}
+
 void History::Write(const Json& line) {
   const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   bytes_ += text.size();
   lines_.Add(text);
   events_.Add(EventsOf(line));
+  if (line["kind"] == "epoch" || line["kind"] == "eval") NoteEpochs(line);
 }
 
 Duration History::Pause() const {

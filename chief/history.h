@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -52,8 +53,13 @@ class History {
 
   void Observe();
 
+  // JSON, at most kMaxTextBytes, for fit() to return: an object for each epoch, the newest if there are too many, with
+  // epoch, loss, evalLoss, evalAccuracy and the metrics, as far as they are known.
+  std::string EpochsText() const;
+
  private:
   void Read(uint64_t from);
+  void NoteEpochs(const nlohmann::json& line);
   void Begin();
   void Measure();  // from here on
   void NoteEvaluation();
@@ -76,6 +82,8 @@ class History {
   bool is_over_ = false;
   uint64_t bytes_ = 0;  // of metrics.jsonl
   std::string tail_;    // of the file as it was found
+  std::string rest_;    // of the line that is cut by what was read of it so far
+  std::map<uint64_t, std::map<std::string, double>> epochs_;  // what fit() returns of each
 
   uint64_t step_ = 0;  // the furthest of this run
   Time next_{};

@@ -49,7 +49,6 @@ void Lifecycle::Prepare() {
   if (!*prepared) return;
   chief_.life.prepared = true;
   if (chief_.life.state != JobState::kCancelling) chief_.life.state = JobState::kRunning;
-  running_since_ = chief_.context.now;
   chief_.training.Begin();
 }
 
@@ -62,8 +61,11 @@ void Lifecycle::Train() {
     chief_.life.diverged = true;
     return chief_.shutdown.Fail(absl::AbortedError(WhyDiverged()));
   }
-  // A12: workers are let go only now, since a lost slice would need them until then.
-  if (evaluated && chief_.checkpoints.AllDurable()) chief_.shutdown.Succeed();
+  if (!evaluated || !chief_.checkpoints.AllDurable()) return;
+  chief_.epilogue.Advance(chief_.life.term);
+  if (!chief_.epilogue.failure().ok()) return chief_.shutdown.Fail(chief_.epilogue.failure());
+  // A12: workers are let go only now, since a lost slice, or the rest of the program, would need them until then.
+  if (chief_.epilogue.IsOver()) chief_.shutdown.Succeed();
 }
 
 std::string Lifecycle::WhyDiverged() const {
@@ -101,8 +103,7 @@ void Lifecycle::Stop(const StopRequested& stop) {
 
 void Lifecycle::CancelIfOutOfTime() {
   const Duration limit = chief_.job.scheduling.max_running_time;
-  if (chief_.life.state != JobState::kRunning || limit == Duration::zero()) return;
-  if (chief_.context.now - running_since_ < limit) return;
+  if (limit == Duration::zero() || chief_.context.now - chief_.context.started < limit) return;
   BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, counted from each start",
                               Seconds(limit)),
               kExitOutOfTime);

@@ -5,8 +5,8 @@
 //   any but the last three ---------> FAILED, CANCELLED
 //
 // Order: Advance after each input moves the job on as far as it can go. It has SUCCEEDED when a checkpoint of this term
-//   is durable that holds every lease, and the last evaluation is in: only then may workers leave (protocol rule A12,
-//   schema/PROTOCOL.md). What follows is chief/shutdown.h.
+//   is durable that holds every lease, the last evaluation is in, and the rest of the user's program has ended: only
+//   then may workers leave (protocol rule A12, schema/PROTOCOL.md). What follows is chief/shutdown.h.
 // Errors: none; what goes wrong is the job's end, with one sentence.
 // Tests: tests/unit/chief/chief_role_test.cc, chief_crash_test.cc, chief_restart_test.cc, chief_resume_test.cc,
 //   chief_departures_test.cc, chief_departures_loss_test.cc.
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "chief/checkpoint_schedule.h"
+#include "chief/epilogue.h"
 #include "chief/job_life.h"
 #include "chief/preparation.h"
 #include "chief/recovery.h"
@@ -40,6 +41,7 @@ class Lifecycle {
     Preparation& preparation;
     Training& training;
     CheckpointSchedule& checkpoints;
+    Epilogue& epilogue;
     Recovery& recovery;
     const Work& work;
     Shutdown& shutdown;
@@ -64,7 +66,6 @@ class Lifecycle {
   std::string WhatIsDropped() const;
 
   const Parts chief_;
-  Time running_since_{};  // for scheduling.maxRunningTime: of this chief alone
   Time cancel_by_{};      // of CANCELLING, as the next two: the end comes then in any case
   std::string cancel_why_;
   int cancel_exit_code_ = 0;

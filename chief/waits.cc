@@ -19,6 +19,9 @@ constexpr Duration kWorthTelling = 1s;
 constexpr size_t kMostReasons = 3;
 constexpr size_t kMostNames = 4;
 
+// What it warned of since it waits, which most likely is why.
+std::string WarnedMeanwhile(const Task& task) { return task.warned_at >= task.waiting_since ? task.warning : ""; }
+
 std::string WhyPending(const ChiefView& chief, const Task& task) {
   switch (task.state) {
     case TaskState::kPending:
@@ -41,13 +44,13 @@ std::string WhyPending(const ChiefView& chief, const Task& task) {
     if (missing != tasks.end()) return absl::StrCat("waits until ", missing->name, " is there, too");
   }
   if (task.placement_number == 0 && task.work_request > 0) return "";  // it asks for work, and beats so the next time
-  if (!task.stats.waiting_for.empty()) return absl::StrCat("waits for ", task.stats.waiting_for);
+  if (!task.stats.waiting_for.empty()) {
+    const std::string warned = WarnedMeanwhile(task);
+    return absl::StrCat("waits for ", task.stats.waiting_for, warned.empty() ? "" : ": " + warned);
+  }
   if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
   return task.data_good ? "waits for all slices to be in place" : "reads its data";
 }
-
-// What it warned of since it waits, which most likely is why.
-std::string WarnedMeanwhile(const Task& task) { return task.warned_at >= task.waiting_since ? task.warning : ""; }
 
 bool LacksWork(const ChiefView& chief, const Task& task) {
   return task.role == TaskRole::kWorker && task.state == TaskState::kRunning && chief.work.any() &&

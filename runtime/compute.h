@@ -55,7 +55,14 @@ struct EvalStep {
   SliceValues updates;
 };
 
-using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep>;
+// The rest of the user's program, behind its fit(), with these values. It may take hours. Then the device is to be
+// prepared again before it can do anything else.
+struct EpilogueStep {
+  SliceValues values;   // of all slices, float32 whatever the wire is
+  std::string history;  // JSON, as EpilogueGrant has it
+};
+
+using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep, EpilogueStep>;
 
 struct Prepared {
   uint64_t train_examples = 0;
@@ -87,10 +94,14 @@ struct Evaluated {
   std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
 };
 
-using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing>;
+struct EpilogueEnded {
+  std::string error = {};  // not empty: what the program raised, and where, or how it ended
+};
+
+using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing, EpilogueEnded>;
 
 // Order: Run has one request at a time, from one thread. It calls `done` at least once; the last call is the request's
-//   end (an error, Prepared, Evaluated, or Gradients with `last`).
+//   end (an error, Prepared, Evaluated, EpilogueEnded, or Gradients with `last`).
 class Computer {
  public:
   using Done = std::function<void(absl::Status, ComputeResult)>;

@@ -214,6 +214,32 @@ CodeBlock Read(const wire::CodeBlock& t, Reader& in) {
           .bytes = in.Frame(t.bytes(), kCodeBlockBytes)};
 }
 
+flatbuffers::Offset<wire::EpilogueGrant> Write(const EpilogueGrant& m, Writer& out) {
+  return wire::CreateEpilogueGrant(out.fbb, ToNumber(m.to), m.attempt, out.Text(m.history, kMaxTextBytes));
+}
+
+EpilogueGrant Read(const wire::EpilogueGrant& t, Reader& in) {
+  return {.to = Incarnation{t.to()},
+          .attempt = t.attempt(),
+          .history = in.Text(t.history(), "history", kMaxTextBytes)};
+}
+
+flatbuffers::Offset<wire::RecordRequest> Write(const RecordRequest& m, Writer& out) {
+  return wire::CreateRecordRequest(out.fbb, ToNumber(m.from), m.attempt, ToNumber(m.slice));
+}
+
+RecordRequest Read(const wire::RecordRequest& t, Reader&) {
+  return {.from = Incarnation{t.from()}, .attempt = t.attempt(), .slice = SliceId{t.slice()}};
+}
+
+flatbuffers::Offset<wire::EpilogueDone> Write(const EpilogueDone& m, Writer& out) {
+  return wire::CreateEpilogueDone(out.fbb, ToNumber(m.from), m.attempt, out.Text(m.error));
+}
+
+EpilogueDone Read(const wire::EpilogueDone& t, Reader& in) {
+  return {.from = Incarnation{t.from()}, .attempt = t.attempt(), .error = in.Text(t.error(), "error")};
+}
+
 flatbuffers::Offset<wire::Violation> Write(const Violation& m, Writer& out) {
   return wire::CreateViolation(out.fbb, ToNumber(m.from), ToNumber(m.by), out.Text(m.what));
 }

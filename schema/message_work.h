@@ -30,7 +30,8 @@ struct Assign {  // chief -> ps; repeated until a SliceReport of that epoch arri
   };
   std::vector<Item> slices;
 };
-// chief -> ps, after an Assign with kCheckpoint: the record as it stands in the shard file (checkpoint_format.h).
+// The record as it stands in the shard file (checkpoint_format.h): chief -> ps, after an Assign with kCheckpoint; or
+// chief -> worker, after a RecordRequest, and then of no epoch.
 struct RestoreSlice {
   Incarnation to = Incarnation::kNone;
   SliceId slice{};
@@ -145,6 +146,25 @@ struct CodeBlock {
   std::string sha256;
   uint64_t block = 0;
   Payload bytes;
+};
+
+// The rest of the user's program, behind its fit(): chief -> worker, once the job is trained; repeated until an
+// EpilogueDone of that attempt arrives.
+struct EpilogueGrant {
+  Incarnation to = Incarnation::kNone;
+  uint64_t attempt = 0;  // rises within a run, also from chief to chief
+  std::string history;   // JSON: what fit() returns of each epoch
+};
+// worker -> chief, one for each slice; repeated until its record arrives, in a RestoreSlice to this worker.
+struct RecordRequest {
+  Incarnation from = Incarnation::kNone;
+  uint64_t attempt = 0;
+  SliceId slice{};
+};
+struct EpilogueDone {  // worker -> chief; repeated until the job ends
+  Incarnation from = Incarnation::kNone;
+  uint64_t attempt = 0;
+  std::string error;  // not empty: what the program raised, and where, or how it ended
 };
 
 // A peer broke the protocol: who saw it, who did it.

@@ -51,6 +51,7 @@ constexpr Row kTable[] = {
     Says<SliceRecord>(kPs),       Says<WriteShard>(kChief),     Says<ShardWritten>(kPs),
     Says<StatusRequest>(kAskers), Says<StatusReply>(kChief),    Says<Control>(kClient),
     Says<ControlReply>(kChief),   Says<CodeRequest>(kWorker),   Says<CodeBlock>(kChief),
+    Says<EpilogueGrant>(kChief),  Says<RecordRequest>(kWorker), Says<EpilogueDone>(kWorker),
 };
 constexpr bool IsComplete() {
   for (size_t i = 0; i < std::size(kTable); ++i) {

@@ -11,6 +11,7 @@
 #include "runtime/plan.h"
 #include "schema/text.h"
 #include "worker/code_fetch.h"
+#include "worker/epilogue_work.h"
 #include "worker/exchange.h"
 #include "worker/schedule.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr PeerId kFirstPs{2};
 constexpr Ticket kFirstStep{uint64_t{1} << 32};  // below: preparations
+constexpr Ticket kEpilogue{UINT64_MAX};          // there is one in a process
 
 }  // namespace
 
@@ -62,6 +64,8 @@ class WorkerRole::Impl {
   void FromChief(EvalGrant& grant);
   void FromChief(EvalDoneReply& reply);
   void FromChief(CodeBlock& block);
+  void FromChief(EpilogueGrant& grant);
+  void FromChief(RestoreSlice& record);
   void FromChief(auto&) { Reject(); }
   absl::Status FromPs(PeerId ps, PushReply& reply) { return exchange_->Receive(ps, reply, now_, *out_); }
   absl::Status FromPs(PeerId ps, PullReply& reply) { return exchange_->Receive(ps, reply, now_, *out_); }
@@ -70,6 +74,9 @@ class WorkerRole::Impl {
     return absl::OkStatus();
   }
 
+  void RunEpilogue();
+  void EndEpilogue(ComputeDone& done);
+  void PrepareIfSpent();
   void ReportData();
   void ReportDone();
   void AskForWork(bool even_if_full = false);  // then it says what it holds
@@ -99,6 +106,9 @@ class WorkerRole::Impl {
   std::optional<Exchange> exchange_;
   std::optional<Schedule> schedule_;
 
+  EpilogueWork epilogue_;  // of the process: its program runs once
+  bool spent_ = false;     // the device has run it, and is to be prepared before it does anything else
+
   // Of this membership.
   std::optional<Plan> plan_;  // since the first Placement
   Time next_data_report_;
@@ -118,7 +128,8 @@ void WorkerRole::Impl::Step(Time now, Input input, Effects& effects) {
   if (!placed()) ReportData();
   if (!ready()) return;
   ReportDone();
-  if (!session_.leaving()) schedule_->Advance(now_, *out_);
+  RunEpilogue();
+  if (!session_.leaving() && !epilogue_.active() && !spent_) schedule_->Advance(now_, *out_);
 }
 
 void WorkerRole::Impl::On(Tick&) {
@@ -164,6 +175,7 @@ void WorkerRole::Impl::On(Reconnected& link) {
 // to be done, is still on its way to where it counts.
 bool WorkerRole::Impl::MayLeave() const {
   if (!ready() || now_ >= session_.leave_by()) return true;
+  if (epilogue_.running()) return false;
   const bool hears = session_.member();  // else nobody takes a report
   return schedule_->idle() &&
          std::all_of(exchange_->leases().begin(), exchange_->leases().end(), [&](const auto& lease) {
@@ -210,6 +222,10 @@ bool WorkerRole::Impl::AdoptJob() {
   if (exchange_ && !other_run && !session_.job_changed()) return true;
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
+  if (epilogue_.active()) {
+    session_.End(kExitFailed, "the chief now runs another job, amid the rest of this one's program", *out_);
+    return false;
+  }
   // Other files may hold other data: nobody has judged them yet, and what is held would go on with them.
   if (exchange_ && !other_run && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
     session_.End(kExitFailed, "the chief now runs another job", *out_);
@@ -227,6 +243,7 @@ bool WorkerRole::Impl::AdoptJob() {
 }
 
 void WorkerRole::Impl::PrepareDevice(std::vector<Payload> code) {
+  spent_ = false;
   preparing_ = job_.python.module.empty() ? "its data to be indexed" : "its Python code to call downpour.fit";
   out_->Add(Compute{Ticket{++preparations_}, Prepare{job_, std::move(code), session_.name()}});
 }
@@ -236,6 +253,7 @@ void WorkerRole::Impl::BeginAfresh(SliceGrid grid) {
   const PeerId first_peer = exchange_ ? exchange_->next_peer() : kFirstPs;
   const Ticket first_ticket = schedule_ ? schedule_->next_ticket() : kFirstStep;
   schedule_.reset();
+  epilogue_ = EpilogueWork();
   run_ = session_.run();
   grid_ = std::move(grid);
   exchange_.emplace(&session_, &grid_, first_peer, job_.training.has_worker_state());
@@ -244,6 +262,7 @@ void WorkerRole::Impl::BeginAfresh(SliceGrid grid) {
 
 void WorkerRole::Impl::On(ComputeDone& done) {
   if (!schedule_) return;
+  if (done.ticket == kEpilogue) return EndEpilogue(done);
   if (done.ticket < kFirstStep && done.ticket != Ticket{preparations_}) return;  // of a job before
   if (done.ticket >= kFirstStep) {
     const absl::Status status = schedule_->Receive(done, now_, *out_);
@@ -292,6 +311,7 @@ std::string WorkerRole::Impl::WaitingFor() const {
   if (!session_.member()) return "";
   if (session_.leaving()) return "its last answers, to leave";
   if (code_.wants()) return "its Python code from the chief";
+  if (epilogue_.active()) return "the rest of its program to end";
   if (!data_) return preparing_;
   if (!ready()) return "the placement of the parameters";
   const std::string late = job_.python.module.empty() ? "" : schedule_->Late(now_);  // others are slow, but never hang
@@ -301,6 +321,46 @@ std::string WorkerRole::Impl::WaitingFor() const {
   const std::string by = exchange_->Owing();
   if (exchange_->fresh()) return absl::StrCat("pushes to be acknowledged", by.empty() ? "" : " by ", by);
   return absl::StrCat("parameters", by.empty() ? "" : " from ", by);
+}
+
+// ---- The rest of the program ----------------------------------------------------------------------------------------
+
+void WorkerRole::Impl::FromChief(EpilogueGrant& grant) {
+  if (grant.to != session_.incarnation() || !placed() || job_.python.module.empty()) return Reject();
+  if (!session_.leaving()) epilogue_.Grant(grant);
+}
+
+void WorkerRole::Impl::FromChief(RestoreSlice& record) {
+  if (record.to != session_.incarnation() || !grid_.Contains(record.slice)) return Reject();
+  if (const absl::Status status = epilogue_.Receive(record, grid_); !status.ok()) {
+    session_.Say(Severity::kWarning, absl::StrCat("a record that cannot be: ", status.message()), *out_);
+    Reject();
+  }
+}
+
+void WorkerRole::Impl::RunEpilogue() {
+  epilogue_.Advance(now_, session_, grid_, *out_);
+  if (!epilogue_.HasAll(grid_) || !schedule_->idle() || session_.leaving()) return;
+  session_.Say(Severity::kInfo, "runs the rest of the program, behind fit()", *out_);
+  out_->Add(Compute{kEpilogue, epilogue_.Begin()});
+}
+
+// What was killed is run again by another process: this one ends, as after any death of its child.
+void WorkerRole::Impl::EndEpilogue(ComputeDone& done) {
+  const auto* ended = std::get_if<EpilogueEnded>(&done.result);
+  if (!done.status.ok() || ended == nullptr) {
+    return session_.End(kExitFailed, absl::StrCat("the rest of the program: ", done.status.message()), *out_);
+  }
+  spent_ = true;
+  epilogue_.End(ended->error);
+}
+
+// A chief that did not hear of the end yet may have other work first.
+void WorkerRole::Impl::PrepareIfSpent() {
+  if (!spent_) return;
+  data_.reset();
+  schedule_->ForgetDevice();
+  PrepareDevice({});
 }
 
 // ---- Work -----------------------------------------------------------------------------------------------------------
@@ -321,7 +381,7 @@ void WorkerRole::Impl::FromChief(Placement& placement) {
 
 void WorkerRole::Impl::AskForWork(bool even_if_full) {
   const std::vector<LeaseId> holding = Holding();
-  const size_t room = LeasesHeld() - std::min(holding.size(), LeasesHeld());
+  const size_t room = epilogue_.active() ? 0 : LeasesHeld() - std::min(holding.size(), LeasesHeld());
   if (session_.leaving() || (room == 0 && !even_if_full)) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
@@ -339,6 +399,7 @@ std::vector<LeaseId> WorkerRole::Impl::Holding() const {
 
 void WorkerRole::Impl::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
+  PrepareIfSpent();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
   if (session_.leaving() || exchange_->Find(grant.lease) || exchange_->leases().size() >= LeasesHeld()) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
@@ -375,6 +436,7 @@ void WorkerRole::Impl::FromChief(LeaseDoneReply& reply) {
 
 void WorkerRole::Impl::FromChief(EvalGrant& grant) {
   if (grant.to != session_.incarnation() || !placed()) return Reject();
+  PrepareIfSpent();
   if (!session_.leaving()) schedule_->Grant(grant);
 }
 

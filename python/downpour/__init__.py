@@ -19,7 +19,7 @@ from downpour.errors import (
 )
 from downpour.job import Job, run
 from downpour.status import Status
-from downpour.training import fit, push, steps
+from downpour.training import fit, is_master, push, steps
 
 __version__ = "0.1.0"  # as meson.build has it; tests/python holds it against `downpour --version`
 
@@ -34,6 +34,7 @@ __all__ = [
     "ToolNotFound",
     "TrainingError",
     "fit",
+    "is_master",
     "push",
     "run",
     "steps",

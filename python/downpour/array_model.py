@@ -21,6 +21,8 @@ def _read_only(values: numpy.ndarray) -> numpy.ndarray:
 class ArrayModel:
     """The dict's arrays become views of the memory, so its entries are replaced once, and the dict stays the same."""
 
+    only_reads = True  # the parameters, which it may thus not be able to write at all
+
     def __init__(self, values: dict[str, numpy.ndarray]) -> None:
         self.module = values
         self.variables = []
@@ -50,6 +52,11 @@ class ArrayModel:
         self._memory = memory
         for variable, values in zip(self.variables, memory.parameters):
             self.module[variable.name] = _read_only(values)
+
+    def release(self) -> None:
+        """Behind training the arrays are the user's again, to write too."""
+        for name, value in self.values().items():
+            self.module[name] = value
 
     def backward(self, outcome: Any) -> None:
         """Nothing: the step has returned the gradients."""

@@ -1,7 +1,7 @@
 """Runs the user's module beside a worker, or once for the tool:
 
     python3 -m downpour.child describe --out DIR --package PATH --module NAME -- ARGS...
-    python3 -m downpour.child work --channel FD --memory FD --package PATH --module NAME -- ARGS...
+    python3 -m downpour.child work --channel FD --memory FD --task worker-0 --package PATH --module NAME -- ARGS...
 
 PATH is the folder or the zip file that NAME is imported from. With --environment FOLDER, what the package needs is
 installed there first (environment.py). What the module prints goes to the error output. It ends with 78 if what it was
@@ -35,7 +35,7 @@ def main(words: list[str]) -> NoReturn:
     work: Optional[modes.Work] = None
     if options.verb == "work":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's
-        work = modes.Work(options.channel, options.memory)
+        work = modes.Work(options.channel, options.memory, options.task)
     mode = modes.current = work or modes.Describe(options.out)
     try:
         if options.environment:
@@ -49,6 +49,10 @@ def main(words: list[str]) -> NoReturn:
             if work is not None and work.has_begun:
                 _tell(ended, work, f"SystemExit: {ended.code}")
             raise
+        if mode.finished:
+            with contextlib.suppress(OSError):  # behind fit() the channel is the program's, to close too
+                work.say({"finished": {}})
+            raise SystemExit from None
         _report(_Ended(options.module, work), work)
     except BaseException as error:
         _report(error, work)
@@ -61,6 +65,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     describe.add_argument("--out", required=True)
     work.add_argument("--channel", type=int, required=True)
     work.add_argument("--memory", type=int, required=True)
+    work.add_argument("--task", default="")
     for verb in (describe, work):
         verb.add_argument("--package", required=True)
         verb.add_argument("--module", required=True)

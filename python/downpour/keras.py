@@ -145,6 +145,11 @@ class KerasModel:
         """Copies of what the variables are now."""
         return {v.path: numpy.array(keras.ops.convert_to_numpy(v), order="C") for v in self._kept}
 
+    only_reads = True  # it copies them
+
+    def release(self) -> None:
+        """Nothing: the variables are the model's own."""
+
     def bind(self, memory: Memory) -> None:
         """From now on the memory has the parameters and is given the gradients."""
         self._memory = memory

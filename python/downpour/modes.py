@@ -29,6 +29,8 @@ class Mode:
 
     history: list = []  # what is known of each epoch here, where training goes on here
     files: tuple[int, ...] = ()  # that this process was given
+    is_master = True  # whether it is this process that goes on behind fit(), as far as is known
+    finished = False  # whether fit() has returned here, or is about to
 
     def tell(self, what: str, waiting_for: str) -> None:
         """What is done before the user's code is run, and what waits for that."""
@@ -53,6 +55,8 @@ class Mode:
 class Describe(Mode):
     """Writes what the model and its data are, once, and ends the process."""
 
+    is_master = False
+
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
@@ -71,14 +75,15 @@ class Work(Mode):
     """Serves a worker: what it asks comes by `channel`, and the numbers lie in the file `memory` that both have."""
 
     # Seconds that a call may take before a warning says where the code is, if 10 times the longest are not more. The
-    # worker calls a step late after 30 s. Of warnings since then its status takes the last one as the reason.
-    patience = 40.0
+    # worker calls a step late after 30 s, and status takes the last warning since then as the reason.
+    patience = 30.0
 
     has_begun = False  # whether the user's code has come to its model
     is_asked = False  # whether the worker has asked for anything since
     left_at: Optional[traceback.StackSummary] = None  # where its loop ended before the job did
 
-    def __init__(self, channel: int, memory: int) -> None:
+    def __init__(self, channel: int, memory: int, task: str = "") -> None:
+        self.is_master = task == "worker-0"
         self.files = (channel, memory)
         for file in self.files:
             os.set_inheritable(file, False)  # a process of the user's must not keep them open
@@ -102,13 +107,14 @@ class Work(Mode):
         """Ends with the worker. Says meanwhile where the user's code is when it lingers."""
         poll = select.poll()
         poll.register(self._channel, select.POLLRDHUP)
-        while not poll.poll(1000):
+        while not (found := poll.poll(1000)):
             called = self._called
             age = 0.0 if called is None else time.monotonic() - called
             if age >= max(self.patience, 10 * self._longest, 2 * self._warned):
                 self._warned = age
                 self._warn(age)
-        os._exit(0)
+        if not found[0][1] & select.POLLNVAL:  # else the program itself has closed it
+            os._exit(0)
 
     def _warn(self, age: float) -> None:
         frame = sys._current_frames().get(threading.main_thread().ident)
@@ -127,7 +133,9 @@ class Work(Mode):
         from downpour.variables import Memory
 
         size = os.fstat(self._memory).st_size
-        memory = Memory(run.model.variables, mmap.mmap(self._memory, size) if size else b"")
+        buffer = mmap.mmap(self._memory, size) if size else b""
+        shown = mmap.mmap(self._memory, size, prot=mmap.PROT_READ) if size and run.model.only_reads else None
+        memory = Memory(run.model.variables, buffer, shown)
         self._answer({"ready": {**description(run), "arithmetic": run.model.arithmetic}})
         self.has_begun = True
         return memory
@@ -150,9 +158,19 @@ class Work(Mode):
                 sums = run.evaluated(request["evaluate"]["batches"])
                 answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
                 self._answer({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
+            elif "finish" in request:
+                return self._finish(request["finish"]["history"])
             else:
                 what = ", ".join(request) or "nothing"
                 raise TrainingError(f"the worker asks for {what}: install the package of its version")
+
+    def _finish(self, history: list[dict]) -> None:
+        """The job is trained: fit() returns here, and the program goes on to its end."""
+        from downpour.local import History
+
+        self.history = History(history)
+        self.is_master = self.finished = True
+        self._called = None
 
     def trained(self, sums: Sums) -> None:
         from downpour.run import finite

@@ -124,7 +124,8 @@ class Run:
                 self.memory.all_gradients[:] = mean
             self.model.finish()
             self._mode.trained(sums)
-        self.model.load()  # what is no view: it is to have the last step's values
+        self.model.load()  # what is no view: it is to have the last values
+        self.model.release()
 
     def make_ahead(self, batch: Batch) -> None:
         """Makes a training batch that will probably be asked for next, while nothing else is to be done.

@@ -103,6 +103,11 @@ class TorchModel:
         holder, key = self._holders[variable.name]
         return holder[key]
 
+    only_reads = False  # what writes them is found by autograd's counters, and writing memory mapped so would crash
+
+    def release(self) -> None:
+        """Nothing: parameters stay views of the memory, which is the process's to the end."""
+
     def bind(self, memory: Memory) -> None:
         """From now on the memory has the parameters and is given the gradients."""
         self._memory = memory

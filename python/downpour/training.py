@@ -48,7 +48,9 @@ def fit(
 ) -> tuple[Any, Any]:
     """Trains a torch.nn.Module, or a dict of float32 NumPy arrays; returns (model, history).
 
-    In a job it never returns: the parameter servers have the model then, and `downpour.Job` reads it.
+    In a job it returns in one process, once the job is trained: the model has the newest values then, or the best ones
+    where training.stopEarly chose them. The program goes on there to its end, which is the job's. All other processes
+    of the job end in here. docs/PYTHON.md says what may be repeated.
 
     train, eval: map-style datasets, or tuples or dicts of arrays with a row an example, which may be nested.
     loss: of a batch (*inputs, target) the mean loss is loss(model(*inputs), target).
@@ -105,8 +107,8 @@ class steps:  # noqa: N801 (a call, as range is)
             downpour.push(model, loss=loss)
 
     The first batch is a probe, by which the model becomes known: its gradients and random draws do not count. A model
-    may give its parameters their first values by that batch. In a job the loop never ends. By itself it ends after the
-    epochs, and `history` says how they went.
+    may give its parameters their first values by that batch. In a job the loop ends in one process, once the job is
+    trained, as fit() returns in one. By itself it ends after the epochs. `history` says how they went.
 
     evaluate: evaluate(model, batch) of a batch of `eval` returns its mean loss, or (loss, output, target). All else is
     as for fit(). Calling zero_grad() changes nothing. optimizer.step() must not be called: push() is in its place.
@@ -270,6 +272,15 @@ def _check_functions(**given: Any) -> None:
     for name, function in given.items():
         if function is not None and not callable(function):
             raise TrainingError(f"{name} is {function!r}, but must be a function of {_FUNCTIONS[name]}")
+
+
+def is_master() -> bool:
+    """Whether this process is the one that is to go on behind fit(): the first worker, or the only process.
+
+    It tells before fit() what only one process should do, such as to make a folder. Should that worker's host be lost,
+    another process goes on behind fit(), where this is true from then on.
+    """
+    return current_mode().is_master
 
 
 def current_mode() -> Any:

@@ -62,10 +62,11 @@ class Memory:
 
     `parameters` and `gradients` are float32 arrays, one a variable, in the order of the variables. They are views of
     `buffer`, which has the parameters and then, each from a page's begin on, one or more sets of gradients. use() says
-    which set `gradients` are: others may be on their way to the servers. Without a buffer there is one of zeros.
+    which set `gradients` are: others may be on their way to the servers. Without a buffer there is one of zeros. With
+    `shown`, which is the same memory, `parameters` are views of that: if it is mapped read-only, nobody can write them.
     """
 
-    def __init__(self, variables: Sequence[Variable], buffer: Optional[Any] = None) -> None:
+    def __init__(self, variables: Sequence[Variable], buffer: Any = None, shown: Optional[Any] = None) -> None:
         offsets, end = [], 0
         for variable in variables:
             offsets.append(end)
@@ -79,9 +80,12 @@ class Memory:
             )
         self._regions = numpy.frombuffer(buffer, numpy.float32).reshape(-1, region // ITEM_BYTES)
         begins = [offset // ITEM_BYTES for offset in offsets]
+        regions = list(self._regions)
+        if shown is not None:
+            regions[0] = numpy.frombuffer(shown, numpy.float32, region // ITEM_BYTES)
         self.parameters, *self.sets = [
             [numbers[first : first + v.elements].reshape(v.shape) for v, first in zip(variables, begins)]
-            for numbers in self._regions
+            for numbers in regions
         ]
         self.use(0)
 

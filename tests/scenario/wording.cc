@@ -52,6 +52,12 @@ struct MessageWords {
     return absl::StrCat(" examples=", m.train_examples, " ", m.error);
   }
   std::string operator()(const CodeRequest& m) const { return absl::StrCat(" block=", m.block); }
+  std::string operator()(const RecordRequest& m) const {
+    return absl::StrCat(" attempt=", m.attempt, " slice=", ToNumber(m.slice));
+  }
+  std::string operator()(const EpilogueDone& m) const {
+    return absl::StrCat(" attempt=", m.attempt, m.error.empty() ? "" : " error=", m.error);
+  }
   std::string operator()(const LeaseDone& m) const {
     return absl::StrCat(" lease=", ToNumber(m.lease), Places(m.evidence), " examples=", m.examples);
   }
@@ -139,6 +145,9 @@ struct EffectWords {
     }
     if (const auto* step = std::get_if<EvalStep>(&e.request)) {
       return absl::StrCat("device: evaluate ", step->first_batch, "+", step->batches, Loads(step->updates));
+    }
+    if (const auto* rest = std::get_if<EpilogueStep>(&e.request)) {
+      return absl::StrCat("device: the rest of the program", Loads(rest->values));
     }
     const std::vector<Payload>& code = std::get<Prepare>(e.request).code;
     size_t bytes = 0;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_file.h"
+#include "schema/checkpoint_format.h"
 #include "tests/scenario/tiny_job.h"
 #include "tests/scenario/wording.h"
 
@@ -122,6 +123,17 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
     return FromChief(
         EvalGrant{role_.incarnation(), command.Number("round"), command.Number("first"), command.Number("batches")});
   }
+  if (name == "epilogue") return FromChief(EpilogueGrant{role_.incarnation(), command.Number("attempt"), "[]"});
+  if (name == "record") {
+    SliceState state;
+    state.slice = SliceId{static_cast<uint32_t>(command.Number("holds", std::stoull(word(0))))};
+    state.values = Payload::Zeros(command.Number("bytes"));
+    RestoreSlice record;
+    record.to = role_.incarnation();
+    record.slice = SliceId{static_cast<uint32_t>(std::stoul(word(0)))};
+    record.blocks = EncodeRecord(state);
+    return FromChief(std::move(record));
+  }
   if (name == "code") {
     const uint64_t block = std::stoull(word(0));
     const size_t bytes = command.Number("bytes", block == 0 ? kCodeBlockBytes : 5);
@@ -199,6 +211,9 @@ std::vector<std::string> WorkerStage::Computed(const Command& command) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{.needs_code = true}});
   if (std::holds_alternative<Prepare>(compute.request)) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{kTinyExamples, 4, 99}});
+  }
+  if (std::holds_alternative<EpilogueStep>(compute.request)) {
+    return Give(ComputeDone{compute.ticket, absl::OkStatus(), EpilogueEnded{command.Text("failed")}});
   }
   if (std::holds_alternative<EvalStep>(compute.request)) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Evaluated{1, 1, 2}});

@@ -53,6 +53,7 @@ void Device::Finish(Duration after, ComputeDone last) {
 }
 
 void Device::Load(const SliceValues& updates) {
+  if (spent_) findings_->Add("a device is to compute behind the end of its program");
   for (const auto& [slice, values] : updates) {
     if (!oracle_->grid().Contains(slice) || values.size() != oracle_->grid().WireBytes(slice)) {
       findings_->Add(absl::StrCat("a device is given ", values.size(), " bytes for slice ", ToNumber(slice)));
@@ -64,6 +65,7 @@ void Device::Load(const SliceValues& updates) {
 
 void Device::Carry(Ticket ticket, const Prepare& request) {
   loaded_.clear();
+  spent_ = false;
   const bool no_room = events_->now().time_since_epoch() < plan_->device.no_room_for && prng_.Chance(0.8);
   if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
   if (!request.code.empty()) TakeCode(request.code);
@@ -133,6 +135,13 @@ void Device::Carry(Ticket ticket, const EvalStep& request) {
   const double loss = diverges ? std::numeric_limits<double>::infinity() : 0.5 + values % 64 / 64.0;  // by the values
   Finish(TimeOfOne(),
          {ticket, absl::OkStatus(), Evaluated{loss * static_cast<double>(examples), examples / 2, examples}});
+}
+
+void Device::Carry(Ticket ticket, const EpilogueStep& request) {
+  if (std::exchange(has_run_epilogue_, true)) findings_->Add("a device is to run the rest of the program twice");
+  if (request.values.size() != oracle_->grid().size()) findings_->Add("the rest of the program lacks slices");
+  spent_ = true;
+  Finish(TimeOfOne() * static_cast<int64_t>(1 + prng_.Below(20)), {ticket, absl::OkStatus(), EpilogueEnded{}});
 }
 
 bool Device::ComputedOn(LeaseId lease, Step step, SliceId slice, uint32_t checksum) const {

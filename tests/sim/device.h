@@ -5,7 +5,8 @@
 //
 // Order: one request at a time, in the order in which they came.
 // Findings: a step computed before every slice had values; values of the wrong size; a step computed without the job's
-//   Python code, or other code than the job's. Half of the devices have it already.
+//   Python code, or other code than the job's. Half of the devices have it already. The rest of the program run twice,
+//   or anything else behind it before the device is prepared again.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,7 @@ class Device {
   void Carry(Ticket ticket, const Prepare& request);
   void Carry(Ticket ticket, const TrainStep& request);
   void Carry(Ticket ticket, const EvalStep& request);
+  void Carry(Ticket ticket, const EpilogueStep& request);
 
   const Oracle* oracle_;
   const FaultPlan* plan_;
@@ -59,6 +61,8 @@ class Device {
   bool has_code_;
   std::deque<Compute> waiting_;
   bool busy_ = false;
+  bool has_run_epilogue_ = false;
+  bool spent_ = false;  // it has run that since it was prepared
   std::map<SliceId, uint32_t> loaded_;  // checksum of the values
   std::map<std::pair<LeaseId, Step>, std::vector<std::map<SliceId, uint32_t>>> computed_on_;
   std::map<uint64_t, uint32_t> evaluated_on_;

@@ -43,6 +43,7 @@ void EndRules::Before(const Process& process, const Input& input) {
     next.evaluated_ = std::move(evaluated_);
     next.success_ = std::move(success_);
     next.ever_diverged_ = ever_diverged_;
+    next.newest_ = newest_;
     next.finds_success_ = next.FindsSuccess(process);
     *this = std::move(next);
   }
@@ -66,6 +67,9 @@ void EndRules::OnReceived(const Process& chief, const Received& received) {
     asked_[request->from] = std::max(asked_[request->from], request->number);
     if (counts && asked_since_) ++*asked_since_;
   }
+  if (const auto* ended = std::get_if<EpilogueDone>(&received.message)) {
+    program_ended_ |= ended->attempt == attempt_ && ended->from == program_at_ && ended->error.empty();
+  }
   const auto* done = std::get_if<EvalDone>(&received.message);
   if (done == nullptr || done->round != evaluation_) return;
   if (!std::isfinite(done->loss_sum)) {
@@ -80,10 +84,13 @@ void EndRules::OnReceived(const Process& chief, const Received& received) {
 }
 
 void EndRules::OnEffect(const Process& process, const Effect& effect) {
+  if (const auto* compute = std::get_if<Compute>(&effect)) {
+    if (const auto* step = std::get_if<EpilogueStep>(&compute->request)) CheckValues(process, *step);
+  }
   if (process.chief == nullptr) return;
   if (const auto* record = std::get_if<TraceRecord>(&effect);
       record != nullptr && record->kind == TraceRecord::Kind::kDurable) {
-    durable_ = {static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
+    newest_ = durable_ = {static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
   }
   const auto* send = std::get_if<Send>(&effect);
   if (send == nullptr) return;
@@ -98,6 +105,13 @@ void EndRules::OnEffect(const Process& process, const Effect& effect) {
     begun_.emplace(request->round, world_->steps());
   }
   if (const auto* request = std::get_if<WriteShard>(&send->message)) begun_.emplace(request->round, world_->steps());
+  if (const auto* grant = std::get_if<EpilogueGrant>(&send->message); grant != nullptr && grant->attempt != attempt_) {
+    if (grant->attempt < attempt_) Add(process, "begins the rest of the program under an old number");
+    if (program_ended_) Add(process, "begins the rest of the program again, which has ended");
+    attempt_ = grant->attempt;
+    program_at_ = grant->to;
+    CheckTrained(process, "begins the rest of the program");
+  }
   if (std::holds_alternative<Assign>(send->message)) CheckPlacing(process);
   if (const auto* end = std::get_if<JobEnd>(&send->message)) CheckEnd(process, *end);
 }
@@ -117,11 +131,36 @@ void EndRules::CheckEnd(const Process& chief, const JobEnd& end) {
     Add(chief, "tells of an end that is not on its disk");
   }
   if (!end.succeeded) return;
+  CheckTrained(chief, "ends the job");
+  if (!chief.job.python.module.empty() && !program_ended_) {
+    Add(chief, "ends the job before its newest attempt at the rest of the program has");
+  }
+}
+
+void EndRules::CheckTrained(const Process& chief, const std::string& what) {
+  if (!AllCommitted(chief) || durable_ == Round()) Add(chief, what + " before all is in a checkpoint");
   if (begun_[durable_] < reopened_) {
-    Add(chief, absl::StrCat("ends the job by checkpoint ", ToString(durable_),
+    Add(chief, absl::StrCat(what, " by checkpoint ", ToString(durable_),
                             ", which began before leases were opened again"));
   }
-  CheckEvaluated(chief);
+  CheckEvaluated(chief, what);
+}
+
+// All rounds behind the last lease hold the same values. Those of the best one are another matter.
+void EndRules::CheckValues(const Process& worker, const EpilogueStep& step) {
+  if (oracle_->job().training.stop_early) return;
+  const Disk& disk = world_->disk();
+  const absl::StatusOr<Manifest> manifest = DecodeManifest(disk.ReadSeen(ManifestPath(newest_)).value_or(""));
+  if (!manifest.ok()) return;  // another job's folder is in its place
+  for (const auto& [slice, values] : step.values) {
+    const Manifest::Record& record = manifest->records[ToNumber(slice)];
+    const std::string file = disk.ReadSeen(ShardPath(newest_, manifest->files[record.file].name)).value_or("");
+    if (file.size() < record.offset + record.bytes) return;
+    const auto state = DecodeRecord({Payload::CopyOf(file.data() + record.offset, record.bytes)});
+    if (!state.ok() || Crc32c(state->values.bytes()) == Crc32c(values.bytes())) continue;
+    Add(worker, absl::StrCat("runs the rest of the program on other values of slice ", ToNumber(slice),
+                             " than checkpoint ", ToString(newest_), " has"));
+  }
 }
 
 // The first evaluation is the best so far, unless its loss is not finite; each after it may be no better.
@@ -141,11 +180,11 @@ bool EndRules::CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) co
 
 // By parts that cover the whole split and used the same parameters, all of them since the last lease was committed; and
 // by a finite loss.
-void EndRules::CheckEvaluated(const Process& chief) {
+void EndRules::CheckEvaluated(const Process& chief, const std::string& what) {
   if (world_->plan().eval_examples == 0) return;
   const auto is_good = [this](const auto& parts) { return CoverAll(parts.second) && !diverged_.contains(parts.first); };
   if (std::ranges::any_of(parts_, is_good)) return;
-  Add(chief, "ends the job without a finite evaluation of its last parameters");
+  Add(chief, what + " without a finite evaluation of its last parameters");
 }
 
 // Whoever asks for work first when epochs have become so many evaluates.

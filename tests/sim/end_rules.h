@@ -3,9 +3,11 @@
 //
 // Findings: an end with success by a checkpoint round, or by an evaluation, of before leases were opened again; by
 //   parts of an evaluation that used different parameters, or whose loss is not finite. An end, or a placement, that
-//   the journal on disk does not know of. A chief that leads a job again of which summary.json says that it has
-//   succeeded. An evaluation that is due, and not given to workers that ask for work. An end with fewer epochs than the
-//   file has, though it asks for none or fewer evaluations are in than patience needs.
+//   the journal on disk does not know of. The rest of the program begun by such a round or evaluation, or on other
+//   values than the checkpoint's, or not ended by its newest attempt where the job ends with success. A chief that
+//   leads a job again of which summary.json says that it has succeeded. An evaluation that is due, and not given to
+//   workers that ask for work. An end with fewer epochs than the file has, though it asks for none or fewer evaluations
+//   are in than patience needs.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,9 @@ class EndRules final : public Rules {
 
  private:
   void CheckEnd(const Process& chief, const JobEnd& end);
-  void CheckEvaluated(const Process& chief);
+  void CheckTrained(const Process& chief, const std::string& what);
+  void CheckEvaluated(const Process& chief, const std::string& what);
+  void CheckValues(const Process& worker, const EpilogueStep& step);
   void CheckStopsEarly(const Process& chief);
   void CheckPlacing(const Process& chief);
   bool FindsSuccess(const Process& chief) const;
@@ -44,6 +48,7 @@ class EndRules final : public Rules {
   std::set<std::pair<Life, uint64_t>> evaluated_;            // rounds that were complete
   std::optional<std::pair<uint32_t, std::string>> success_;  // of the last one that led: its term and its job's text
   bool ever_diverged_ = false;                               // some evaluation
+  Round newest_;                                             // durable
 
   // Of one life of a chief.
   Life life_{};
@@ -59,6 +64,9 @@ class EndRules final : public Rules {
   std::optional<uint64_t> seen_epochs_;    // committed, when an evaluation was last due
   std::optional<int> asked_since_;         // for work, since one is due and none was granted
   std::map<Incarnation, uint64_t> asked_;  // the number of the newest request
+  uint64_t attempt_ = 0;                   // the newest at the rest of the program
+  Incarnation program_at_{};               // whose that is
+  bool program_ended_ = false;             // that one
   bool placed_ = false;
   bool finds_success_ = false;  // of its own job, in its folder's summary.json
   std::optional<Time> ended_;

@@ -120,7 +120,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   DrawOptimizer(prng, plan);
   if (prng.Chance(0.1)) plan.faults.move = DrawTime(prng, 300ms, 5s);
   if (prng.Chance(0.2)) plan.job.model.initialize_from = "/models/m.safetensors";
-  if (prng.Chance(0.1)) DrawCode(prng, plan);
+  if (prng.Chance(0.2)) DrawCode(prng, plan);
   if (prng.Chance(0.1)) plan.job.checkpoint.best = kNoBest;
   DrawLocalSteps(prng, plan);
   plan.amid_restore = plan.by_signal && !plan.all_told && prng.Chance(0.5);

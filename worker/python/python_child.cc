@@ -27,6 +27,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kTimeToEndMs = 1000;
+constexpr int kTimeToBeSeenMs = 200;    // from the end of its channel to its own, as others see them
 constexpr int kMostDepth = 32;          // levels of what it says
 constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
 constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first
@@ -66,7 +67,7 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
 
   ChildSpec spec{.argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()),
                           "--memory", absl::StrCat(file.get()), "--package", folder, "--module", code.module,
-                          "--environment", folder + kPackagesSuffix, "--"},
+                          "--environment", folder + kPackagesSuffix, "--task", options.task, "--"},
                  .environment = options.environment,
                  .kept = {theirs.get(), file.get()}};
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
@@ -127,35 +128,41 @@ bool PythonChild::WriteAll(const void* from, size_t bytes) const {
   return true;
 }
 
-// Of a child that has closed its channel: it has ended, or is told to.
-absl::Status PythonChild::HowItEnded() {
+// Of a child that has closed its channel: it has ended, or is told to, unless it is waited for. What closes its channel
+// and lives on was killed by nobody else.
+absl::Status PythonChild::HowItEnded(bool wait) {
   int status = 0;
   pollfd on_end = {life_.get(), POLLIN, 0};
-  kill(pid_, SIGTERM);
-  poll(&on_end, 1, kTimeToEndMs);
+  const bool by_itself = poll(&on_end, 1, wait ? -1 : kTimeToBeSeenMs) > 0;
+  if (!by_itself) {
+    kill(pid_, SIGTERM);
+    poll(&on_end, 1, kTimeToEndMs);
+  }
   kill(-pid_, SIGKILL);  // its group too, while the number is still its own
   if (waitpid(pid_, &status, 0) != pid_) status = 0;
   pid_ = 0;
   guard_.Dismiss();
+  if (!by_itself) return absl::AbortedError("the Python code closed the channel to its worker");
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   killed_by_ = signal == SIGKILL || signal == SIGTERM ? signal : 0;
+  ended_well_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
 }
 
 absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   std::array<unsigned char, 4> head{};
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
-  if (!ReadAll(head.data(), head.size())) return HowItEnded();
+  if (!ReadAll(head.data(), head.size())) return HowItEnded(finishing_);
   const uint32_t length = head[0] | head[1] << 8 | head[2] << 16 | static_cast<uint32_t>(head[3]) << 24;
-  if (length > kMostMessage) return absl::InvalidArgumentError("the Python process says what is too long");
+  if (length > kMostMessage) return absl::AbortedError("the Python process says what is too long");
   std::string text(length, '\0');
-  if (!ReadAll(text.data(), text.size())) return HowItEnded();
+  if (!ReadAll(text.data(), text.size())) return HowItEnded(finishing_);
   absl::StatusOr<Json> message = ParseBoundedJson(text, kMostDepth);
   if (absl::IsOutOfRange(message.status())) {
-    return absl::InvalidArgumentError("the Python process says what lies too deep in each other");
+    return absl::AbortedError("the Python process says what lies too deep in each other");
   }
   if (!message.ok() || !message->is_object())
-    return absl::InvalidArgumentError("the Python process says what is no JSON object");
+    return absl::AbortedError("the Python process says what is no JSON object");
   return message;
 }
 
@@ -182,7 +189,7 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
   }
   const auto found = message->find(kind);
   if (found == message->end() || !found->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("the Python process does not answer with ", kind));
+    return absl::AbortedError(absl::StrCat("the Python process does not answer with ", kind));
   }
   return *found;
 }
@@ -197,6 +204,14 @@ absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& k
   const bool asked = WriteAll(text.data(), text.size());  // in one piece, so that it is woken once
   if (!asked) shutdown(channel_.get(), SHUT_RD);          // it may have said why before: that is read, and then its end
   return Receive(kind);
+}
+
+absl::Status PythonChild::Finish(const Json& question) {
+  finishing_ = true;
+  absl::Status said = Ask(question, "finished").status();
+  if (said.ok() && pid_ > 0) said = HowItEnded(/*wait=*/true);
+  if (ended_well_) return absl::OkStatus();
+  return killed_by_ == 0 && absl::IsUnavailable(said) ? absl::AbortedError(said.message()) : said;
 }
 
 }  // namespace downpour

@@ -8,9 +8,9 @@
 // Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
 //   memory can neither grow nor shrink, whatever the child does with it. It lives on while somebody holds it.
 // Order: one question at a time. The child dies with this object and with this process, and all of its group with it.
-// Errors: ABORTED with what the user's code raised, and where: the innermost call first, in one line; CANCELLED where
-//   that code ended in good order; UNAVAILABLE with how the process ended, where it did; INVALID_ARGUMENT for what the
-//   child should not say. After any the child is of no more use.
+// Errors: ABORTED with what the user's code raised, and where: the innermost call first, in one line; and where it
+//   spoilt its channel. CANCELLED where that code ended in good order; UNAVAILABLE with how the process ended, where it
+//   did; INVALID_ARGUMENT where it refuses what it was given. After any the child is of no more use.
 // Threads: one.
 // Tests: tests/unit/worker/python_child_test.cc, tests/process/test_python.py; of the child itself:
 //   tests/python/test_child.py.
@@ -41,6 +41,7 @@ struct PythonOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};  // of its own, beside this process's
   std::string chief = "";                                             // HOST:PORT, for TF_CONFIG
   bool has_tf_config = false;                                         // this process's own, which it keeps
+  std::string task = "";                                              // worker-2
 };
 
 class PythonChild {
@@ -67,13 +68,16 @@ class PythonChild {
   using OnPreparing = std::function<void(const std::string& what, const std::string& waiting_for)>;
   absl::StatusOr<nlohmann::json> Receive(const std::string& kind, const OnPreparing& on_preparing = {});
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
+  // Asks for what stands behind fit() and waits, for however long, until the process has ended. OK: with exit code 0.
+  // ABORTED: what that code raised, or how it ended otherwise; UNAVAILABLE where others killed it.
+  absl::Status Finish(const nlohmann::json& question);
 
  private:
   PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid);
   bool Await(short events) const;
   bool ReadAll(void* to, size_t bytes) const;
   bool WriteAll(const void* from, size_t bytes) const;
-  absl::Status HowItEnded();
+  absl::Status HowItEnded(bool wait = false);
   absl::StatusOr<nlohmann::json> ReceiveMessage();
 
   UniqueFd channel_;
@@ -81,6 +85,8 @@ class PythonChild {
   pid_t pid_;
   int killed_by_ = 0;
   bool failed_unasked_ = false;
+  bool finishing_ = false;   // what stands behind fit(), which may do with its channel as it likes
+  bool ended_well_ = false;  // with exit code 0
   UniqueFd life_;     // readable once the process has ended: others may have its end of the channel
   GroupGuard guard_;  // of what its code starts
 };

@@ -133,6 +133,7 @@ absl::Status RaisedIn(const TrainStep& request, absl::Span<const uint64_t> ids, 
 
 // Its environment, with what other launchers tell their tasks.
 PythonOptions OptionsOf(PythonOptions options, const Prepare& prepare) {
+  options.task = prepare.task;
   if (options.has_tf_config) return options;
   TfTask task{.type = TaskType::kWorker, .chief = options.chief};
   if (!absl::SimpleAtoi(prepare.task.substr(prepare.task.rfind('-') + 1), &task.index)) task.index = 0;
@@ -197,8 +198,8 @@ class PythonComputer::Session {
     if (in_step) return RaisedIn(request, ids, trained.status());
     if (!trained.ok()) return trained.status();
     if (trained->examples != ids.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the Python process trained ", trained->examples, " examples of ", ids.size()));
+      return RaisedIn(request, ids, absl::AbortedError(absl::StrCat("the Python process trained ", trained->examples,
+                                                                    " examples of ", ids.size())));
     }
     return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, std::move(trained->gradients)),
                      .last = true,
@@ -236,6 +237,20 @@ class PythonComputer::Session {
       evaluated.metric_sums.push_back(place < sums.size() ? NumberOf(sums[place]) : kUndefined);
     }
     return evaluated;
+  }
+
+  // What the program does behind its fit(). Its end is the session's, too.
+  absl::StatusOr<EpilogueEnded> Finish(const EpilogueStep& request) {
+    for (const auto& [id, values] : request.values) {
+      const Slice& slice = grid_.at(id);
+      std::memcpy(child_->memory().get() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float),
+                  values.data(), std::min(values.size(), static_cast<size_t>(slice.bytes())));
+    }
+    Json history = Json::parse(request.history, nullptr, /*allow_exceptions=*/false);
+    if (!history.is_array()) history = Json::array();
+    const absl::Status ended = child_->Finish({{"finish", {{"history", std::move(history)}}}});
+    if (absl::IsUnavailable(ended)) return ended;
+    return EpilogueEnded{.error = std::string(ended.message())};
   }
 
  private:
@@ -394,6 +409,10 @@ void PythonComputer::Run(const ComputeRequest& request, const Done& done) {
     result.ok() ? done(absl::OkStatus(), *std::move(result)) : done(result.status(), {});
   };
   if (const auto* train = std::get_if<TrainStep>(&request)) return tell(session_->Train(*train));
+  if (const auto* rest = std::get_if<EpilogueStep>(&request)) {
+    const std::unique_ptr<Session> last = std::move(session_);
+    return tell(last->Finish(*rest));
+  }
   tell(session_->Evaluate(std::get<EvalStep>(request)));
 }
 

@@ -40,7 +40,8 @@ TEST(PeerRoleTest, EachRoleSaysItsOwn) {
   EXPECT_THAT(WhatMaySay(PeerRole::kViewer), UnorderedElementsAre("StatusRequest"));
   EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
               UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
-                                   "Push", "Probe", "Pull", "CodeRequest"));
+                                   "Push", "Probe", "Pull", "CodeRequest", "RecordRequest",
+                                   "EpilogueDone"));
   EXPECT_THAT(WhatMaySay(PeerRole::kPs, TaskRole::kPs),
               UnorderedElementsAre("Join", "Heartbeat", "OpenBulk", "Leave", "SliceReport", "Violation", "PushReply",
                                    "PullReply", "SliceRecord", "ShardWritten"));

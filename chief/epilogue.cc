@@ -1,0 +1,133 @@
+#include "chief/epilogue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "chief/stored_record.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kMostWords = 900;  // of what the program raised
+
+}  // namespace
+
+const Task* Epilogue::worker() const {
+  const Task* task = attempts_ == 0 || over_ ? nullptr : chief_.members.Find(worker_);
+  return task != nullptr && task->alive() ? task : nullptr;
+}
+
+// Where early stopping chose, fit() returns the best values, else the newest.
+Round Epilogue::Chosen() const {
+  const Round best = chief_.journal.record().best.round;
+  return chief_.job.training.stop_early && best != Round() ? best : chief_.rounds.durable()->round;
+}
+
+void Epilogue::Advance(uint32_t term) {
+  if (IsOver() || !failure_.ok()) return;
+  if (!manifest_ || manifest_->round != Chosen()) return ReadManifest();
+  if (worker() == nullptr) return Begin(term);
+  if (chief_.context.now >= next_grant_) Grant();
+}
+
+void Epilogue::ReadManifest() {
+  const Round round = Chosen();
+  if (reading_ == round || chief_.context.now < next_read_) return;
+  reading_ = round;
+  manifest_.reset();
+  chief_.storage.Run({ReadFile(ManifestPath(round), 0, kMaxManifestBytes)}, [this, round](const StorageDone& done) {
+    if (round != reading_) return;
+    reading_ = {};
+    if (!done.status.ok()) return ReadFailed(round, ManifestPath(round), done.status);
+    absl::StatusOr<Manifest> manifest = DecodeManifest(ToString(done.data));
+    if (!manifest.ok()) return ReadFailed(round, ManifestPath(round), manifest.status());
+    manifest_ = *std::move(manifest);
+  });
+}
+
+// Of rounds behind the job's end all hold the same values: if this one was removed for a newer one, that is read. What
+// fails else is tried again, since a disk may get over it.
+void Epilogue::ReadFailed(Round round, const std::string& what, const absl::Status& why) {
+  if (round != Chosen()) return;
+  next_read_ = chief_.context.now + chief_.timing.control_retry;
+  if (!absl::IsDataLoss(why) && ++failed_reads_ < kReads) return;
+  Fail(absl::StrCat("the values for the rest of the program cannot be read: ", what, ": ", MessageOf(why)));
+}
+
+// The first one, as other launchers have it: the task that is number 0.
+void Epilogue::Begin(uint32_t term) {
+  if (attempts_ >= kMostAttempts) {
+    return Fail(absl::StrCat("the rest of the program, behind fit(), was begun ", Counted(attempts_, "time"),
+                             ", and each time its process died; the last time at ", name_));
+  }
+  const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  const auto ready = std::find_if(workers.begin(), workers.end(), [this](const Task* task) {
+    return task->state == TaskState::kRunning && task->leaving.empty() && !chief_.members.IsRetired(*task);
+  });
+  if (ready == workers.end()) return;
+  worker_ = (*ready)->incarnation;
+  name_ = (*ready)->name;
+  since_ = chief_.context.now;
+  attempt_ = (uint64_t{term} << 32) + ++attempts_;
+  chief_.context.out.Info(absl::StrCat("the job is trained: ", name_, " runs the rest of the program",
+                                       attempts_ == 1 ? "" : absl::StrCat(", attempt ", attempts_)));
+  Grant();
+}
+
+void Epilogue::Grant() {
+  next_grant_ = chief_.context.now + chief_.timing.control_retry;
+  chief_.context.out.SendTo(worker()->control, EpilogueGrant{worker_, attempt_, chief_.history.EpochsText()});
+}
+
+absl::Status Epilogue::Receive(const Task& worker, const RecordRequest& request) {
+  if (request.attempt != attempt_ || worker.incarnation != worker_ || !manifest_ || over_) return absl::OkStatus();
+  if (ToNumber(request.slice) >= manifest_->records.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("it asks for slice ", ToNumber(request.slice), ", unknown here"));
+  }
+  const Manifest::Record& record = manifest_->records[ToNumber(request.slice)];
+  const std::string path = ShardPath(manifest_->round, manifest_->files[record.file].name);
+  chief_.storage.Run({ReadFile(path, record.offset, record.bytes)},
+                     [this, to = worker_, attempt = attempt_, slice = request.slice](const StorageDone& done) {
+                       Send(to, attempt, slice, done);
+                     });
+  return absl::OkStatus();
+}
+
+// The worker asks again for what cannot be read now.
+void Epilogue::Send(Incarnation to, uint64_t attempt, SliceId slice, const StorageDone& read) {
+  if (attempt != attempt_ || !manifest_ || over_) return;
+  const absl::Status status = CheckRecord(manifest_->records[ToNumber(slice)], read);
+  if (!status.ok()) {
+    const std::string& file = manifest_->files[manifest_->records[ToNumber(slice)].file].name;
+    const std::string path = ShardPath(manifest_->round, file);
+    return ReadFailed(manifest_->round, absl::StrCat(path, ", slice ", ToNumber(slice)), status);
+  }
+  failed_reads_ = 0;
+  const Task* task = worker();
+  if (task == nullptr) return;
+  chief_.context.out.SendTo(
+      task->control,
+      RestoreSlice{
+          .to = to, .slice = slice, .epoch = {}, .blocks = CutIntoFrames(read.data), .round = manifest_->round});
+}
+
+absl::Status Epilogue::Receive(const Task& worker, const EpilogueDone& done) {
+  // A12: of an attempt that is no longer the newest, another worker runs the program by now.
+  if (done.attempt != attempt_ || worker.incarnation != worker_ || over_) return absl::OkStatus();
+  if (!done.error.empty()) {
+    Fail(absl::StrCat("the rest of the program, behind fit(), failed at ", worker.name, ": ",
+                      CleanText(done.error, kMostWords)));
+    return absl::OkStatus();
+  }
+  over_ = true;
+  chief_.context.out.Info(absl::StrCat("the rest of the program has ended at ", worker.name));
+  return absl::OkStatus();
+}
+
+void Epilogue::Fail(const std::string& why) {
+  if (failure_.ok()) failure_ = absl::AbortedError(why);
+}
+
+}  // namespace downpour

@@ -1,0 +1,90 @@
+// The rest of the user's program, which stands behind its fit(): given to one worker once the job is trained, as the
+// job's last piece of work. Its end is the job's.
+//
+//   if (evaluated && all_durable) epilogue.Advance();     // after each input, once the job is trained
+//   if (!epilogue.failure().ok()) ...the job has failed...
+//   if (epilogue.IsOver()) ...it may succeed...
+//
+// Order: an attempt is given to the first worker that is there and ready, and to another one when that is gone, with a
+//   higher number. Only the newest attempt's end counts: a worker that was held for dead may run its program still. The
+//   chief gives it the values, out of the checkpoint of the job's end, or of the best one where training.stopEarly
+//   chose it. A chief that follows gives an attempt of its own. A worker whose program runs, or has ended, takes it for
+//   that program's.
+// Cost: records are read as they are asked for, and kept nowhere. kMostAttempts by one chief.
+// Errors: failure() is ABORTED where the program failed or its values cannot be read.
+// Source: protocol rule A12, conversation 10 (schema/PROTOCOL.md).
+// Tests: tests/unit/chief/epilogue_test.cc, tests/sim.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/history.h"
+#include "chief/journal.h"
+#include "chief/membership.h"
+#include "chief/step_context.h"
+#include "chief/storage.h"
+#include "job/job.h"
+#include "runtime/options.h"
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+
+class Epilogue {
+ public:
+  static constexpr int kMostAttempts = 6;
+  static constexpr int kReads = 6;  // of one record, before its disk is given up
+
+  struct Parts {
+    StepContext& context;
+    const JobSpec& job;
+    const Timing& timing;
+    const Journal& journal;
+    Storage& storage;
+    Membership& members;
+    const CheckpointRounds& rounds;
+    const History& history;
+  };
+  explicit Epilogue(const Parts& chief) : chief_(chief) {}
+
+  // While the job is trained, evaluated, and in a durable checkpoint.
+  void Advance(uint32_t term);
+  // INVALID_ARGUMENT for what no honest worker says. A late word is none.
+  absl::Status Receive(const Task& worker, const RecordRequest& request);
+  absl::Status Receive(const Task& worker, const EpilogueDone& done);
+
+  // A job without a program of the user's own has none.
+  bool IsOver() const { return chief_.job.python.module.empty() || over_; }
+  const absl::Status& failure() const { return failure_; }
+  // Who runs it, and since when; null: nobody.
+  const Task* worker() const;
+  Time since() const { return since_; }
+
+ private:
+  Round Chosen() const;
+  void ReadManifest();
+  void Begin(uint32_t term);
+  void Grant();
+  void Send(Incarnation worker, uint64_t attempt, SliceId slice, const StorageDone& read);
+  void ReadFailed(Round round, const std::string& what, const absl::Status& why);
+  void Fail(const std::string& why);
+
+  const Parts chief_;
+  std::optional<Manifest> manifest_;  // of the chosen round
+  Round reading_;                     // its manifest
+  Time next_read_{};
+  Incarnation worker_ = Incarnation::kNone;  // of the newest attempt
+  std::string name_;                         // its task's
+  uint64_t attempt_ = 0;
+  uint32_t attempts_ = 0;
+  Time since_{};
+  Time next_grant_{};
+  int failed_reads_ = 0;  // since one was whole
+  bool over_ = false;
+  absl::Status failure_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,125 @@
+// The rest of the user's program: who runs it, with which values, and what its end does to the job.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "chief/epilogue.h"
+#include "schema/sha256.h"
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class EpilogueTest : public ChiefRoleTest {
+ protected:
+  void Begin() {
+    const std::string code = "code";
+    JobSpec job = SmallJob();
+    job.python = {.module = "trainer.task",
+                  .sha256 = Sha256Of({Payload::CopyOf(code.data(), code.size())}),
+                  .bytes = static_cast<int64_t>(code.size()),
+                  .args = {}};
+    auto disk = std::make_shared<MemoryDisk>();
+    disk->Put(kCodeFile, code);
+    cluster = std::make_unique<ChiefHarness>(job, false, disk);
+    cluster->Start();
+    cluster->RunToRunning();
+  }
+  // Evaluated, and in a checkpoint.
+  void Train() {
+    Begin();
+    TrainAndEvaluate();
+    cluster->Wait(1s);
+  }
+  FakeMember& first() { return cluster->worker[0]; }
+  FakeMember& second() { return cluster->worker[1]; }
+  uint64_t Attempt(const FakeMember& worker) { return cluster->Sent<EpilogueGrant>(worker).back().attempt; }
+  void Say(const FakeMember& worker, uint64_t attempt, const std::string& error = "") {
+    cluster->Say(worker.control, EpilogueDone{worker.id, attempt, error});
+  }
+  std::string State() { return cluster->Status()["state"]; }
+  std::string Error() { return cluster->Status()["errorMessage"]; }
+};
+
+TEST_F(EpilogueTest, TheFirstWorkerIsGivenItAndItsEndIsTheJobs) {
+  Train();
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty());
+  const auto history = nlohmann::json::parse(cluster->Sent<EpilogueGrant>(first()).back().history);
+  EXPECT_EQ(history.back()["epoch"], 2);
+  EXPECT_EQ(history.back()["evalLoss"], 0.5);
+  EXPECT_EQ(State(), "RUNNING");
+  Say(first(), Attempt(first()));
+  EXPECT_EQ(State(), "SUCCEEDED");
+}
+
+TEST_F(EpilogueTest, NothingIsGivenBeforeAllIsInACheckpoint) {
+  Begin();
+  cluster->ps[0].answers_snapshots = false;
+  TrainAndEvaluate();
+  cluster->Wait(5s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
+}
+
+TEST_F(EpilogueTest, RecordsAreSentAsTheyStandInTheCheckpoint) {
+  Train();
+  cluster->Forget();
+  cluster->Say(first().control, RecordRequest{first().id, 1, SliceId{0}});
+  EXPECT_THAT(cluster->Sent<RestoreSlice>(first()), IsEmpty()) << "another attempt's";
+  cluster->Wait(1s);
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
+  const auto sent = cluster->Sent<RestoreSlice>(first());
+  ASSERT_THAT(sent, SizeIs(1));
+  const auto state = DecodeRecord(sent[0].blocks);
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->slice, SliceId{0});
+  const uint64_t rejected = cluster->TaskStatus("worker-0")["rejected"];
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{99}});
+  EXPECT_EQ(cluster->TaskStatus("worker-0")["rejected"], rejected + 1);
+}
+
+TEST_F(EpilogueTest, WhatItRaisesIsTheJobsFailure) {
+  Train();
+  Say(first(), Attempt(first()), "ValueError: no room, at trainer/task.py:12");
+  EXPECT_EQ(State(), "FAILED");
+  EXPECT_THAT(Error(), HasSubstr("behind fit(), failed at worker-0: ValueError: no room, at trainer/task.py:12. "));
+  EXPECT_THAT(Error(), HasSubstr("--resume"));
+}
+
+TEST_F(EpilogueTest, OnlyTheNewestAttemptCounts) {
+  Train();
+  const uint64_t attempt = Attempt(first());
+  first().alive = false;
+  cluster->Wait(30s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+  EXPECT_GT(Attempt(second()), attempt);
+  Say(first(), attempt);
+  Say(second(), attempt);
+  cluster->Say(second().control, EpilogueDone{first().id, Attempt(second()), ""});
+  EXPECT_EQ(State(), "RUNNING");
+  Say(second(), Attempt(second()));
+  EXPECT_EQ(State(), "SUCCEEDED");
+}
+
+TEST_F(EpilogueTest, SixDeathsAreEnough) {
+  Train();
+  for (int i = 1; i <= Epilogue::kMostAttempts; ++i) {
+    ASSERT_EQ(State(), "RUNNING") << i;
+    FakeMember& at = cluster->worker[cluster->Sent<EpilogueGrant>(first()).empty()];
+    cluster->Forget();
+    cluster->Say(at.control, Leave{at.id, "its process was killed"});
+    cluster->JoinWorker(at.join.index);
+    cluster->ReportData(at);
+    cluster->Wait(2s);
+  }
+  EXPECT_EQ(State(), "FAILED");
+  EXPECT_THAT(Error(), HasSubstr("was begun 6 times, and each time its process died; the last time at worker-"));
+}
+
+}  // namespace
+}  // namespace downpour
