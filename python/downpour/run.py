@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, 
 import numpy
 
 from downpour.errors import MisuseError, TrainingError, kind_of
-from downpour.examples import Examples, explaining_float64
+from downpour.examples import Examples, explaining_types
 
 if TYPE_CHECKING:
     from downpour.modes import Mode
@@ -95,7 +95,7 @@ class Run:
         if self.evaluation is not None:
             numbers = range(min(len(self.probe().examples), self.evaluation.count))
             batch = self.evaluation.batch(numbers, 0)
-            with model.evaluating(), explaining_float64("eval", batch):
+            with model.evaluating(), explaining_types("eval", batch):
                 outcome = self._evaluate(batch)
                 self._judge(outcome, 1)
         self.classes = 0 if outcome is None else classes_of(outcome)

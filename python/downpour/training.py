@@ -62,7 +62,7 @@ def fit(
 
     Raises TrainingError, with the remedy, for what parameter servers cannot train.
     """
-    from downpour.examples import explaining_float64
+    from downpour.examples import explaining_types
 
     _check_functions(loss=loss, step=step, collate=collate)
     adapter = _adapter_of(model, optimizer)
@@ -82,7 +82,7 @@ def fit(
 
     with adapter.unchanged():
         batch = run.train.batch(*run.probe())
-        with explaining_float64("train", batch):
+        with explaining_types("train", batch):
             probe = outcome_of(batch)
         adapter.check_gradients(probe.gradients)
         if isinstance(mode, modes.Describe) and is_torch:

@@ -32,6 +32,10 @@ class Lengthed(Sized):
     def __len__(self): return len(self.items)
 class Streamed(torch.utils.data.IterableDataset):
     def __iter__(self): return iter([])
+class Measured(Streamed):
+    def __len__(self): return 3
+class Itemless(torch.utils.data.Dataset):
+    def __len__(self): return 3
 class Whole(nn.Module):
     def __init__(self, *parameters):
         super().__init__()
@@ -59,8 +63,12 @@ REFUSALS = [
     ("options['train'] = Sized(['a'])", "train is a Sized without a length: give it __len__"),
     ("options['train'] = It(['a'])", "train is an It without a length: give it __len__"),
     ("options['train'] = Lengthed([])", "train has no example"),
-    ("options['train'] = Streamed()", "train is a Streamed(, whose examples have no numbers| without a length)"),
-    ("options['train'] = torch.utils.data.DataLoader(Lengthed([1]))", "train is a DataLoader: give its dataset"),
+    ("options['train'] = Streamed()", r"train is a Streamed, a stream, but a job .* by their numbers: give list\(DAT"),
+    ("options['train'] = Measured()", r"train is a Measured, a stream, but a job .* by their numbers: give list\(DAT"),
+    ("options['train'] = Itemless()", r"train is an Itemless without a __getitem__ .*: give it def __getitem__\(self"),
+    ("options['train'] = (pair for pair in zip(*train))", r"train is a generator, which can be .*: give list\(IT\)"),
+    ("options['train'] = torch.utils.data.DataLoader(Lengthed([1]))",
+     "train is a DataLoader, of whole batches, .*: give its dataset, and batch_size="),
     ("options['eval'] = 'file'", "eval is a str, whose examples have no numbers"),
     ("options['train'] = (train[0], train[1][:9])", r"the arrays of the data have \[9, 20\] rows"),
     ("options['train'] = [(torch.ones(4), 1), (torch.ones(5), 1)]",
@@ -82,6 +90,13 @@ REFUSALS = [
     ("options['train'] = (train[0].double(), train[1])",
      r"train has data of float64, but the model is of float32 \(.*\): give them as float32, such as array.astype"),
     ("options['eval'] = (train[0].double().numpy(), train[1])", "eval has data of float64, but the model is of"),
+    ("options.update(train=(train[0], train[0][:, :1].half()), loss=nn.MSELoss())",
+     r"train has data of float16, but the model is of float32 \(.*\): give them as float32, such as array.astype"),
+    ("options['train'] = (train[0], train[1].int())", r"train has labels that are not of int64 \(.*: give labels.asty"),
+    ("options['train'] = (train[0].to_sparse(), train[1])",
+     r"train has a sparse tensor, whose rows cannot be picked: give tensor.to_dense\(\), or a scipy.sparse.csr_matrix"),
+    ("options['train'] = (train[0], train[1].numpy().astype(str))",
+     "train has a ndarray of <U21, of which there are no tensors: give numbers, such as by"),
     ("options['train'] = (train[0], [1, 2, 3])", r"the arrays of the data have \[3, 20\] rows"),
     ("options.update(loss=None, step=lambda m, b: (m(b[0]).mean(), 1))", r"step returned 2 values: return loss, or"),
     ("options.update(loss=None, step=lambda m, b: m(b[0]).mean(), eval=train, metrics={'m': len})",
