@@ -18,6 +18,7 @@ from downpour import training
 from downpour.errors import TrainingError
 from downpour.examples import Examples, map_arrays
 from downpour.keras_optimizers import settings_of
+from downpour.metrics import ACCURACY
 from downpour.optimizers import completed
 from downpour.run import Outcome, Run, classes_of
 from downpour.variables import Memory, Variable, check
@@ -217,9 +218,8 @@ class KerasModel:
                         "leave it out of compile()"
                     )
         if classes_of(outcome):
-            names = [name for name in names if name != "accuracy"]
-        ours = {name: "mean_accuracy" if name == "accuracy" else _NO_NAME.sub("_", name) for name in names}
-        return {ours[name]: lambda output, target, name=name: self._said[name] for name in names}
+            names = [name for name in names if name != ACCURACY]
+        return {_NO_NAME.sub("_", n): lambda output, target, name=n: self._said[name] for n in names}
 
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no number."""

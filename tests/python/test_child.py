@@ -101,9 +101,12 @@ REFUSALS = [
     ("options.update(loss=None, step=lambda m, b: (m(b[0]).mean(), 1))", r"step returned 2 values: return loss, or"),
     ("options.update(loss=None, step=lambda m, b: m(b[0]).mean(), eval=train, metrics={'m': len})",
      r"metrics are functions of \(output, target\): let step return"),
-    ("options.update(eval=train, metrics={'m': lambda o, t: o})", "the metric m is no number but a Tensor"),
+    ("options.update(eval=train, metrics={'m': lambda o, t: o})",
+     r"the metric m is no number but a Tensor of shape \[20, 3\]: return"),
     ("options.update(metrics={'a b': len})", "a metric cannot have the name 'a b'"),
     ("options.update(metrics={'loss': len})", "a metric cannot have the name 'loss'"),
+    ("options.update(eval=train, metrics={'accuracy': lambda o, t: 97.3})",
+     "the metric accuracy is 97.3, but an accuracy is a share: return 0 to 1, or give it another name"),
     ("options['epochs'] = 0", "epochs is 0, but must be a whole number of 1 to 1000000"),
     ("options['epochs'] = torch.tensor(2.9)", "epochs is tensor.2.9000., but must be a whole number"),
     ("options['batch_size'] = 2.0", "batch_size is 2.0, but must be"),
@@ -200,6 +203,36 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
                 self.assertRegex(said.splitlines()[-1] if said else "", sentence)
                 if status == 1:
                     self.assertIn("Traceback (most recent call last)", said)
+
+    def test_a_module_of_the_package_that_goes_by_another_name(self):
+        """As Python 2 found it, beside the file that imports it; and a package that was given without its folder."""
+        files = {"trainer/__init__.py": "", "trainer/task.py": "import trainer.nets.small",
+                 "trainer/model.py": "from trainer.nets import small", "trainer/colorsys.py": "", "layers.py": "",
+                 "trainer/nets/__init__.py": "", "trainer/nets/small.py": "", "trainer/nets/big.py": "import small"}
+        whole = "{0} of the package goes by its whole name in Python 3: write `from {1} import"
+        flat = "name it with its package, as --module-name trainer.task with --package-path of the folder trainer"
+        for code, module, sentence in [
+            ("import model", "trainer.task", "no module model, while " + whole.format("trainer/model", "trainer") +
+             r" model`, or `from trainer.model import"),
+            ("from model import Net", "trainer.task", "write `from trainer import model`"),
+            ("import nets.big", "trainer.task", "no module nets, while " + whole.format("trainer/nets", "trainer")),
+            ("import trainer.nets.big", "trainer.task", "no module small, while " +
+             whole.format("trainer/nets/small", "trainer.nets")),
+            ("from colorsys import Red", "trainer.task", "colorsys is that of .*, while trainer/colorsys of the pack"),
+            ("from model import Net", "trainer.deep.task", "there is no module trainer.deep.task"),
+            ("from trainer.model import Net", "trainer.task", "ImportError: cannot import name 'Net' from 'trainer.mo"),
+            ("import models", "trainer.task", "there is no module models for .*: install it there"),
+            ("from . import layers", "task", "no package, so it has no relative imports: " + flat),
+            ("from trainers.layers import Net", "task", "no package trainers, since task was .* of none: " + flat),
+            ("from trainers import layers", "task", "no package trainers, since task was .* of none: " + flat),
+        ]:
+            for name, text in {**files, f"{module.replace('.', '/')}.py": code}.items():
+                if "deep" not in name:
+                    (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    (self.folder / name).write_text(text)
+            with self.subTest(code=code, module=module):
+                said = self.describe(module=module, code=1 if "ImportError" in sentence else 78)[2]
+                self.assertRegex(said.splitlines()[-1], sentence)
 
     def test_threads(self):
         self.environment["DOWNPOUR_THREADS"] = "two"
