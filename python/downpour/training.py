@@ -15,6 +15,7 @@ import types
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 from downpour import modes
+from downpour.arguments import OF_TORCH, refuse_others
 from downpour.errors import MisuseError, TrainingError, kind_of
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
@@ -28,8 +29,13 @@ _FUNCTIONS = {
     "evaluate": "(model, batch)",
     "collate": "items",
 }
-_MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1}
-_KEYS = {"epochs": "training.epochs", "batch_size": "training.batchSize", "seed": "seed"}
+_MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1, "validation_freq": 10**6}
+_KEYS = {
+    "epochs": "training.epochs",
+    "batch_size": "training.batchSize",
+    "seed": "seed",
+    "validation_freq": "training.evaluateEveryEpochs",
+}
 
 
 def fit(
@@ -45,6 +51,7 @@ def fit(
     batch_size: Optional[int] = None,
     collate: Optional[Callable[[list], Any]] = None,
     seed: Optional[int] = None,
+    **others: Any,
 ) -> tuple[Any, Any]:
     """Trains a torch.nn.Module, or a dict of float32 NumPy arrays; returns (model, history).
 
@@ -60,8 +67,9 @@ def fit(
     epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
     collate: makes a batch of a list of items; without it they are stacked.
 
-    Raises TrainingError, with the remedy, for what parameter servers cannot train.
+    Raises TrainingError, with the remedy, for what parameter servers cannot train, and for other arguments.
     """
+    refuse_others(fit, others, OF_TORCH)
     from downpour.examples import explaining_types
 
     _check_functions(loss=loss, step=step, collate=collate)
@@ -124,7 +132,9 @@ class steps:  # noqa: N801 (a call, as range is)
         batch_size: Optional[int] = None,
         collate: Optional[Callable[[list], Any]] = None,
         seed: Optional[int] = None,
+        **others: Any,
     ) -> None:
+        refuse_others(steps, others, OF_TORCH)
         if (eval is None) != (evaluate is None):
             raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
         _check_functions(evaluate=evaluate, collate=collate)
