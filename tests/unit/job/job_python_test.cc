@@ -107,7 +107,7 @@ TEST(JobPythonTest, AnAccuracyOfItsOwnIsComparedAsTheJobsIs) {
     EXPECT_EQ(result.job.training.stop_early->metric, "accuracy");
     EXPECT_EQ(result.job.checkpoint.best, "accuracy");
   }
-  EXPECT_THAT(FirstError({without_classes, "training.stopEarly={metric: accuracy}"}),
+  EXPECT_THAT(FirstError({without_classes, "training.metrics=[f1]", "training.stopEarly={metric: accuracy}"}),
               HasSubstr("training.stopEarly.metric"));
 }
 
