@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from downpour.errors import TrainingError, kind_of
+from downpour.optimizers import of_torch
 from downpour.run import Outcome
 from downpour.variables import Memory, Variable, check
 
@@ -28,8 +29,9 @@ class TorchModel:
         self.module = module
         self.names = {id(parameter): name for name, parameter in module.named_parameters()}
         chosen = None
-        if isinstance(optimizer, torch.optim.Optimizer):
-            chosen = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if optimizers := of_torch(optimizer):
+            groups = [group for one in optimizers for group in one.param_groups]
+            chosen = {id(parameter) for group in groups for parameter in group["params"]}
             if strangers := len(chosen - set(self.names)):
                 raise TrainingError(f"optimizer has {strangers} parameters that the model has not: give it the model's")
         self.parameters: dict[str, torch.nn.Parameter] = {}  # that are trained

@@ -21,7 +21,7 @@ from downpour.errors import MisuseError, TrainingError, kind_of
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
 _STEPPED_ANOTHER = (
     "the loop called the step() of another optimizer than the job's: put both models into one torch.nn.ModuleDict, "
-    "push that, and give one optimizer that has a group for each"
+    "push that once, and give optimizer= a list of both"
 )
 _FUNCTIONS = {
     "loss": "(output, target), such as torch.nn.functional.mse_loss",
@@ -63,7 +63,8 @@ def fit(
         (loss, output, target). Of a dict of arrays it returns (loss, gradients), or (loss, gradients, output, target),
         where gradients is a dict too.
     metrics: functions of (output, target), by name, each a batch's mean. They judge the evaluation.
-    optimizer: one of torch.optim, a dict of the keys of training.optimizer, or None for the job file's.
+    optimizer: one of torch.optim, a list of those of one kind, each with parameters of its own, a dict of the keys of
+        training.optimizer, or None for the job file's.
     epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
     collate: makes a batch of a list of items; without it they are stacked.
 
@@ -238,16 +239,19 @@ def _refused_steps(optimizer: Any) -> Iterator[None]:
         yield
         return
 
-    base = torch.optim.Optimizer
+    from downpour.optimizers import of_torch
+
+    base, jobs = torch.optim.Optimizer, of_torch(optimizer)
     kinds = list(_with_subclasses(base))
     own = {kind: vars(kind)["step"] for kind in kinds if "step" in vars(kind)}
 
     def step(self: Any, *given: Any, **named: Any) -> Any:
         tensors = (tensor for group in self.param_groups for tensor in group["params"])
-        if self is not optimizer and not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors):
+        is_jobs = any(self is one for one in jobs)
+        if not is_jobs and not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors):
             # Of what the batch alone has, such as a disturbed input: no model's.
             return next(own[kind] for kind in type(self).__mro__ if kind in own)(self, *given, **named)
-        raise MisuseError(_STEPPED if self is optimizer or optimizer is None else _STEPPED_ANOTHER)
+        raise MisuseError(_STEPPED if is_jobs or optimizer is None else _STEPPED_ANOTHER)
 
     # A scheduler puts a step of its own into its optimizer, which calls that of the class as it was before.
     made = [found for found in gc.get_objects() if issubclass(type(found), base) and "step" in vars(found)]
@@ -256,8 +260,9 @@ def _refused_steps(optimizer: Any) -> Iterator[None]:
             restored.callback(setattr if kind in own else _forget, kind, "step", *([own[kind]] if kind in own else []))
         for kind in own:
             kind.step = step
-        if isinstance(optimizer, base) and "step" not in vars(optimizer):
-            restored.callback(_forget, optimizer, "step")
+        for one in jobs:
+            if "step" not in vars(one):
+                restored.callback(_forget, one, "step")
         for one in made:
             restored.callback(setattr, one, "step", vars(one)["step"])
             one.step = types.MethodType(step, one)  # a method, as a scheduler of torch takes it for
@@ -342,17 +347,17 @@ def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
 
 
 def _optimizer_settings(optimizer: Any, adapter: Any) -> dict[str, Any]:
-    from downpour.optimizers import completed, from_torch
+    from downpour.optimizers import completed, from_torch, of_torch
 
-    torch = sys.modules.get("torch")
     if optimizer is None:
         return {}
     if isinstance(optimizer, Mapping):
         completed(optimizer)
         return {"training.optimizer": dict(optimizer)}
-    if torch is None or not isinstance(optimizer, torch.optim.Optimizer) or not hasattr(adapter, "names"):
+    optimizers = of_torch(optimizer)
+    if not optimizers or not hasattr(adapter, "names"):
         raise TrainingError(
-            f"optimizer is {kind_of(optimizer)}: give one of torch.optim with the model's parameters, "
+            f"optimizer is {kind_of(optimizer)}: give one of torch.optim with the model's parameters, a list of them, "
             "or a dict of keys of training.optimizer"
         )
-    return {"training.optimizer": from_torch(optimizer, adapter.names)}
+    return {"training.optimizer": from_torch(optimizers, adapter.names)}
