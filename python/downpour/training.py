@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional
 
 from downpour import modes
 from downpour.arguments import OF_TORCH, refuse_others
+from downpour.changes import Watch
 from downpour.errors import MisuseError, TrainingError, kind_of
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
@@ -97,10 +98,11 @@ def fit(
         if isinstance(mode, modes.Describe) and is_torch:
             run.takes_one = adapter.takes_one(lambda: compute(adapter.to_device(run.train.batch([0], 0))))
     run.begin(adapter, probe)
+    watch = Watch()
     for batch in run.batches():
-        changes = adapter.changes()
+        watch.begin(adapter)
         outcome = outcome_of(batch)
-        _check_unchanged(changes, adapter)
+        watch.check(adapter)
         run.pushed(outcome.loss, outcome.gradients)
     return model, mode.history
 
@@ -142,7 +144,7 @@ class steps:  # noqa: N801 (a call, as range is)
         self._mode = current_mode()
         self._optimizer = optimizer
         self._evaluate = evaluate
-        self._changes: Any = None  # of the parameters, which are to stay as they are up to the next batch
+        self._watch = Watch()  # of the parameters, which are to stay as they are up to the next batch
         self._is_pushed = False
         settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
         self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
@@ -173,12 +175,12 @@ class steps:  # noqa: N801 (a call, as range is)
         yield self._run.train.batch(*self._run.probe())
         if self._run.model is None:
             raise MisuseError("a batch came without a push of the one before: call downpour.push for each")
-        _check_unchanged(self._changes, self._run.model)
+        self._watch.check(self._run.model)
         for batch in self._run.batches():
-            self._changes = self._run.model.changes()
+            self._watch.begin(self._run.model)
             self._is_pushed = False
             yield batch
-            _check_unchanged(self._changes, self._run.model)
+            self._watch.check(self._run.model)
 
     def _push(self, model: Any, loss: Any, gradients: Any) -> None:
         if self._is_pushed:
@@ -190,12 +192,12 @@ class steps:  # noqa: N801 (a call, as range is)
             adapter.check_gradients(gradients)
             self._run.settings.update(_optimizer_settings(self._optimizer, adapter))
             self._run.begin(adapter)
-            self._changes = adapter.changes()
+            self._watch.begin(adapter, is_probe=True)
             return
         adapter = self._run.model
         if model is not adapter.module:
             raise MisuseError("push was given another model than before: a loop trains one model")
-        _check_unchanged(self._changes, adapter)
+        self._watch.check(adapter)
         self._run.pushed(loss, gradients)
 
 
@@ -211,22 +213,6 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     if _looping is None:
         raise TrainingError("push belongs into a loop over downpour.steps: write one")
     _looping._push(model, loss, gradients)
-
-
-def _check_unchanged(before: Any, model: Any) -> None:
-    changes = model.changes()
-    if changes != before:
-        changed = next(name for name, count in changes.items() if count != before.get(name))
-        if changed in getattr(model, "left_out", ()):
-            raise MisuseError(
-                f"{changed} was changed in the loop but is none of the optimizer's parameters: give them to it as a "
-                "group of their own, or set requires_grad_(False) where the loop itself keeps the values, such as a "
-                "moving average"
-            )
-        raise MisuseError(
-            f"{changed} was changed, and behind the first batch only the servers may do so: leave out what does it, "
-            "such as an optimizer.step() or max_norm"
-        )
 
 
 @contextlib.contextmanager

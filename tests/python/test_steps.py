@@ -174,6 +174,8 @@ class StepsTest(ChildTest):
             ("after", "continue", False, "a batch came without a push of the one before"),
             ("after", "downpour.push(torch.nn.Linear(4, 3), loss=loss)", False, "push was given another model"),
             ("end", "torch.nn.init.zeros_(model[0].weight)", True, "0.weight was changed, and behind the first"),
+            ("after", "model[0].weight.data -= 0.1 * model[0].weight.grad", False, "0.weight was changed, and behind"),
+            ("end", "model[1].bias.data = model[1].bias.data.clone()", False, "1.bias was .* a write to its data"),
         ]:
             self.loop(**{place: what if first else later.format(what).strip()})
             with self.subTest(what=what, first=first):
@@ -278,7 +280,7 @@ for batch in downpour.steps(words, optimizer=optimizer):
             with self.subTest(what=what, run=run):
                 self.write(code.replace("{what}", what).replace("{loop}", run))
                 error = self.work().train((range(8), 1))["error"]
-                self.assertRegex(error["message"], "^weight was changed, .* such as an optimizer.step.. or max_norm$")
+                self.assertRegex(error["message"], "^weight was changed, .* an optimizer.step.., .* or max_norm$")
                 self.assertTrue(error["ended"])
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
