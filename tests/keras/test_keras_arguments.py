@@ -51,7 +51,8 @@ CALLBACKS = [
     ("TerminateOnNaN()", {"training.maxSkippedPushes": 0}),
     ("History()", {}),
     ("BackupAndRestore('folder')", {}),
-    ("LearningRateScheduler(lambda epoch, rate: rate)", {}),
+    ("LearningRateScheduler(lambda epoch, rate: rate)",
+     {"training.optimizer": {"name": "sgd", "learningRate": 0.05}}),
     ("LearningRateScheduler(lambda epoch: 0.4 * 0.5 ** (epoch // 2))",
      {"training.optimizer": {"name": "sgd", "learningRate": 0.4,
                              "schedule": {"name": "step", "stepEvery": 16, "decay": 0.5}}}),
@@ -59,6 +60,14 @@ CALLBACKS = [
      {"training.optimizer": {"name": "sgd", "learningRate": 0.045,
                              "schedule": {"name": "step", "stepEvery": 8, "decay": 0.9}}}),
 ]
+CALLED = MODEL + """
+import json
+from downpour.keras_callbacks import settings_of_callbacks
+given = {"training.epochs": 3, "training.batchSize": 16, "training.optimizer": {"name": "sgd", "learningRate": 0.05}}
+for made in json.load(open(sys.argv[2])):
+    callback = eval("keras.callbacks." + made)
+    print(json.dumps(settings_of_callbacks([callback], given, 120, ["loss", "accuracy"])))
+"""
 SCHEDULES = [
     "ExponentialDecay(0.1, 20, 0.7)", "ExponentialDecay(0.1, 20, 0.7, staircase=True)", "CosineDecay(0.1, 50)",
     "CosineDecay(0.1, 50, alpha=0.2)", "CosineDecay(0.0, 50, warmup_target=0.3, warmup_steps=10)",
@@ -165,20 +174,26 @@ class KerasArgumentsTest(ChildTest):
                         numpy.testing.assert_allclose(ours, theirs, atol=1e-5)
 
     def test_callbacks_are_keys_of_the_job_file(self):
-        for made, wanted in CALLBACKS:
+        (self.folder / "callbacks").write_text(json.dumps([made for made, _ in CALLBACKS]))
+        self.write(CALLED)
+        for (made, wanted), line in zip(CALLBACKS, self.alone("sgd", str(self.folder / "callbacks")).splitlines()):
             with self.subTest(made=made):
-                self.write(FIT.replace("{change}", f"options['callbacks'] = [keras.callbacks.{made}]"))
-                description, _, said = self.describe("sgd")
-                settings = description["settings"]
-                optimizer = {"name": "sgd", "learningRate": 0.05}
-                wanted = {"training.epochs": 3, "training.batchSize": 16, "training.optimizer": optimizer, **wanted}
-                for ours, theirs in ((s["training.optimizer"], s) for s in (settings, wanted)):
-                    for name in ("learningRate", "decay"):
-                        for holder in (ours, ours.get("schedule", {})):
-                            if name in holder:
-                                holder[name] = round(holder[name], 6)
-                self.assertEqual(json.dumps(settings, sort_keys=True), json.dumps(wanted, sort_keys=True))
-                self.assertEqual("does not write" in said, "ModelCheckpoint" in made)
+                settings = json.loads(line)
+                self.assertEqual(settings.keys(), wanted.keys())
+                for name, value in wanted.items():
+                    self.same(settings[name], value)
+        made = "[keras.callbacks.EarlyStopping(), keras.callbacks.ModelCheckpoint('best.keras')]"
+        self.write(FIT.replace("{change}", f"options['callbacks'] = {made}"))
+        description, _, said = self.describe("sgd")
+        self.assertEqual(description["settings"]["training.stopEarly"]["metric"], "loss")
+        self.assertIn("ModelCheckpoint does not write best.keras: the job keeps checkpoints by itself", said)
+
+    def same(self, found, wanted):
+        if not isinstance(wanted, dict):
+            return self.assertEqual(round(found, 6) if isinstance(found, float) else found, wanted)
+        self.assertEqual(found.keys(), wanted.keys())
+        for name, value in wanted.items():
+            self.same(found[name], value)
 
     def test_rates_that_change_are_those_of_keras(self):
         self.write(RATES % SCHEDULES)
