@@ -14,6 +14,9 @@ namespace {
 constexpr size_t kMostMetrics = 16;
 constexpr int64_t kMostGuesses = 1'000'000;
 
+// Python code may compute one of this name in place of the job's, which it has of classes.
+constexpr const char* kAccuracy = "accuracy";
+
 constexpr const char* kKnownMetrics =
     "top and a number, such as top5, logLoss, rmse, auc, calibration, calibrationError";
 
@@ -88,7 +91,7 @@ void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec&
     std::string word;
     if (!ReadText(item, at, errors, &word)) continue;
     MetricSpec metric;
-    if (word == "accuracy" || word == "loss" || word == "top1") {
+    if (word == kAccuracy || word == "loss" || word == "top1") {
       errors.Add(item, at, absl::StrCat("loss and accuracy, which is top1, are always told"), "leave it out");
     } else if (!ParseMetric(word, &metric)) {
       errors.Add(item, at, absl::StrCat("'", CleanText(word, 64), "' is no metric"),
@@ -105,9 +108,11 @@ void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec&
 
 std::vector<std::string> ComparableMetrics(const JobSpec& job) {
   std::vector<std::string> names = {"loss"};
-  if (job.model.has_accuracy()) names.push_back("accuracy");
+  if (job.model.has_accuracy()) names.push_back(kAccuracy);
   for (const MetricSpec& metric : job.training.metrics) {
-    if (metric.kind != MetricKind::kOwn) names.push_back(NameOf(metric));  // whether more of it is better is not known
+    // Whether more of another one of the code's own is better is not known.
+    const bool is_known = metric.kind != MetricKind::kOwn || (!job.model.has_accuracy() && metric.name == kAccuracy);
+    if (is_known) names.push_back(NameOf(metric));
   }
   return names;
 }

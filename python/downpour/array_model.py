@@ -90,7 +90,9 @@ class ArrayModel:
                 )
 
     def changes(self) -> None:
-        """Arrays do not tell whether they were changed."""
+        """Nothing: the arrays cannot be written."""
+
+    sums = changes
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:

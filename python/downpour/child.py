@@ -21,7 +21,7 @@ import sys
 import traceback
 from typing import NoReturn, Optional
 
-from downpour import environment, modes
+from downpour import environment, missing_modules, modes
 from downpour.errors import MisuseError, TrainingError
 
 REFUSED = 78
@@ -53,9 +53,9 @@ def main(words: list[str]) -> NoReturn:
             with contextlib.suppress(OSError):  # behind fit() the channel is the program's, to close too
                 work.say({"finished": {}})
             raise SystemExit from None
-        _report(_Ended(options.module, work), work)
+        _report(_Ended(options.module, work), options.module, work)
     except BaseException as error:
-        _report(error, work)
+        _report(error, options.module, work)
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -123,13 +123,17 @@ def _python() -> str:
     return f"Python: --python {usual}" if is_other else "Python by --python"
 
 
-def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
+def _report(error: BaseException, module: str, work: Optional[modes.Work]) -> NoReturn:
     """Says what went wrong, and ends."""
     lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     # Before it has a model such code would raise wherever it runs. In a step it may do so for one example alone.
-    is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError)) and not (work and work.has_begun)
+    wrong_name = missing_modules.remedy_of(error, modes.package, module)
+    is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError)) or wrong_name is not None
+    is_refused = is_refused and not (work and work.has_begun)
     message = f"{error}" if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
-    if isinstance(error, ModuleNotFoundError):
+    if wrong_name:
+        message = wrong_name
+    elif isinstance(error, ModuleNotFoundError):
         remedy = f"install it there, name it in requirements.txt, or name another {_python()}"
         message = f"there is no module {error.name} for {sys.executable}: {remedy}"
     if isinstance(error, ValueError) and "more than 1 value per channel" in message:

@@ -13,11 +13,13 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 
 import numpy
 
-from downpour import rows
+from downpour import data_kinds, rows
 from downpour.errors import TrainingError, kind_of
 
 Collate = Callable[[list], Any]
-_OF_TYPES = re.compile("dtype|double", re.IGNORECASE)  # in what torch raises where types differ
+# In what torch raises where types differ.
+_OF_TYPES = re.compile("dtype|double|half|bfloat16", re.IGNORECASE)
+_WANTS_LONG = "expected scalar type Long"
 
 
 class Examples:
@@ -36,6 +38,7 @@ class Examples:
         if torch is not None and type(data) is torch.utils.data.TensorDataset:
             data = data.tensors
             are_rows = True
+        data_kinds.refuse(data, argument)
         data = data if are_rows else _with_arrays(data)
         self._are_rows = are_rows or _are_rows(data)
         if self._are_rows:
@@ -43,6 +46,7 @@ class Examples:
         elif hasattr(data, "iloc") and hasattr(data, "to_numpy"):
             data = rows.positional(data, argument)
         self._data = data
+        self._argument = argument
         self._collate = collate
         self._tensors = tensors
         self.count = _rows_of(data) if self._are_rows else _length(data, argument)
@@ -66,7 +70,15 @@ class Examples:
             ) from error
 
     def _array(self, found: Any) -> Any:
-        return sys.modules["torch"].as_tensor(found) if self._tensors else numpy.asarray(found)
+        if not self._tensors:
+            return numpy.asarray(found)
+        try:
+            return sys.modules["torch"].as_tensor(found)
+        except TypeError as error:
+            raise TrainingError(
+                f"{self._argument} has {kind_of(found)} of {getattr(found, 'dtype', 'no type')}, of which there are no "
+                'tensors: give numbers, such as by .astype("int64") or .astype("float32")'
+            ) from error
 
     def _item(self, number: int) -> Any:
         if not self._are_rows:
@@ -75,18 +87,24 @@ class Examples:
 
 
 @contextlib.contextmanager
-def explaining_float64(argument: str, batch: Any) -> Iterator[None]:
-    """Where torch refuses a batch of float64 in here, as NumPy makes it, the error says what to do."""
+def explaining_types(argument: str, batch: Any) -> Iterator[None]:
+    """Where torch refuses the types of a batch in here, such as the float64 that NumPy makes, the error says what to
+    do."""
     try:
         yield
     except RuntimeError as error:
-        is_wide = any(str(getattr(array, "dtype", "")).endswith("float64") for array in _arrays_in(batch))
-        if not is_wide or not _OF_TYPES.search(str(error)):
-            raise
-        raise TrainingError(
-            f"{argument} has data of float64, but the model is of float32 ({error}): give them as float32, "
-            'such as array.astype("float32")'
-        ) from error
+        kinds = {str(getattr(array, "dtype", "")).rpartition(".")[2] for array in _arrays_in(batch)}
+        others = sorted(kinds & {"float64", "float16", "bfloat16"})
+        if others and _OF_TYPES.search(str(error)):
+            raise TrainingError(
+                f"{argument} has data of {' and '.join(others)}, but the model is of float32 ({error}): give them as "
+                'float32, such as array.astype("float32")'
+            ) from error
+        if _WANTS_LONG in str(error) and kinds & {"int32", "int16", "int8", "uint8"}:
+            raise TrainingError(
+                f'{argument} has labels that are not of int64 ({error}): give labels.astype("int64")'
+            ) from error
+        raise
 
 
 def seed_all(seed: int) -> None:
@@ -166,9 +184,6 @@ def _rows_of(data: Any) -> int:
 
 
 def _length(data: Any, argument: str) -> int:
-    kind = type(data).__name__
-    if kind == "DataLoader":
-        raise TrainingError(f"{argument} is a DataLoader: give its dataset, and batch_size= and collate= beside it")
     if not hasattr(data, "__getitem__") or isinstance(data, (str, bytes, collections.abc.Mapping)):
         raise TrainingError(
             f"{argument} is {kind_of(data)}, whose examples have no numbers: "

@@ -15,9 +15,14 @@ import keras
 import numpy
 
 from downpour import training
+from downpour.arguments import refuse_others_of_keras
 from downpour.errors import TrainingError
 from downpour.examples import Examples, map_arrays
+from downpour.keras_callbacks import settings_of_callbacks
+from downpour.keras_data import columns, parts_of, weighted
 from downpour.keras_optimizers import settings_of
+from downpour.local import Local
+from downpour.metrics import ACCURACY
 from downpour.optimizers import completed
 from downpour.run import Outcome, Run, classes_of
 from downpour.variables import Memory, Variable, check
@@ -29,39 +34,57 @@ def fit(
     y: Any = None,
     *,
     sample_weight: Any = None,
+    class_weight: Optional[Mapping[int, float]] = None,
     validation_data: Optional[tuple] = None,
+    validation_split: float = 0.0,
+    validation_freq: int = 1,
+    callbacks: Any = None,
     optimizer: Optional[Mapping[str, Any]] = None,
     epochs: Optional[int] = None,
     batch_size: Optional[int] = None,
     seed: Optional[int] = None,
+    verbose: Any = "auto",
+    **others: Any,
 ) -> tuple[keras.Model, Any]:
     """Trains it on parameter servers, as downpour.fit does, and returns (model, history).
 
     x, y: arrays with a row an example, or dicts, lists or tuples of them, as model.fit takes them.
     sample_weight: by which an example's loss is multiplied: an array, or one for each output.
+    class_weight: in its place, a dict of what the loss of each class is multiplied by.
     validation_data: (x, y) or (x, y, sample_weight).
+    validation_split: in its place, the share of the last rows, which are not trained on.
+    validation_freq: epochs from one evaluation to the next.
+    callbacks: those for early stopping, checkpoints and learning rates, as keys of the job file. None is called.
     optimizer: keys of training.optimizer, in place of the optimizer that the model was compiled with.
+    verbose: 0 prints no line for each epoch where it trains by itself.
 
-    Metrics that the model was compiled with judge the evaluation: means over examples alone. Raises TrainingError.
+    Metrics that the model was compiled with judge the evaluation: means over examples alone. Raises TrainingError, also
+    for other arguments of model.fit, with the remedy.
     """
+    refuse_others_of_keras(fit, others)
     adapter = KerasModel(model)
     mode = training.current_mode()
-    settings = training.arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
+    if isinstance(mode, Local):
+        mode.prints = bool(verbose)
+    every = None if validation_freq == 1 else validation_freq
+    settings = training.arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed, validation_freq=every)
     if optimizer is not None:
         completed(optimizer)
     settings["training.optimizer"] = settings_of(model.optimizer) if optimizer is None else dict(optimizer)
-    data = Examples(columns(x, y, sample_weight), None, False, "x", are_rows=True)
-    judged = None
-    if validation_data is not None:
-        judged = Examples(columns(*validation_data), None, False, "validation_data", are_rows=True)
+    train, judged = parts_of(columns(x, y, sample_weight), validation_data, validation_split)
+    train = weighted(train, class_weight)
+    data = Examples(train, None, False, "x", are_rows=True)
+    evaluation = None if judged is None else Examples(judged, None, False, "validation_data", are_rows=True)
     probe = data.batch(range(min(data.count, 8)), 0)
-    is_weighted = any(w is not None for w in [sample_weight, *(validation_data or ())[2:]])
-    metrics = adapter.metrics(probe, is_weighted)
+    metrics = adapter.metrics(probe, is_weighted=len(train) == 3 or len(judged or ()) == 3)
     with adapter.unchanged():
         outcome = adapter.compute(probe)
         adapter.check_loss(outcome.loss)
         adapter.check_gradients(outcome.gradients)
-    run = Run(mode, data, judged, adapter.evaluate, metrics, settings)
+    has_accuracy = ACCURACY in metrics or classes_of(outcome) > 0
+    comparable = ["loss", ACCURACY] if has_accuracy else ["loss"]
+    settings.update(settings_of_callbacks(callbacks, settings, data.count, comparable if evaluation else []))
+    run = Run(mode, data, evaluation, adapter.evaluate, metrics, settings)
     run.begin(adapter, outcome)
     for batch in run.batches():
         outcome = adapter.compute(batch)
@@ -86,30 +109,6 @@ def load_values(model: keras.Model, values: Mapping[str, numpy.ndarray]) -> None
         raise ValueError(f"the model has {has}, but the job trained {trained}: make it as the job's program does")
     for variable, value in pairs:
         variable.assign(value)
-
-
-def columns(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
-    """(x, y, sample_weight), or what of it there is, of NumPy's arrays."""
-    x, y = _arrays_of(x), None if y is None else _arrays_of(y)
-    if sample_weight is None:
-        return (x,) if y is None else (x, y)
-    if y is None:
-        raise TrainingError("there is a sample_weight but no y: give both, or leave it out")
-    weight = _arrays_of(sample_weight)
-    # One of all outputs is that of each.
-    return x, y, map_arrays(lambda _: weight, y) if isinstance(weight, numpy.ndarray) else weight
-
-
-def _arrays_of(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _arrays_of(value) for name, value in data.items()}
-    if isinstance(data, (list, tuple)) and any(isinstance(v, dict) or getattr(v, "shape", ()) for v in data):
-        arrays = [_arrays_of(value) for value in data]
-        return arrays if isinstance(data, list) else tuple(arrays)
-    array = numpy.asarray(data if isinstance(data, list) else keras.ops.convert_to_numpy(data))
-    if array.ndim == 0:
-        raise TrainingError(f"the data have a {type(data).__name__}: give arrays with a row an example")
-    return array
 
 
 class KerasModel:
@@ -222,9 +221,8 @@ class KerasModel:
                         "leave it out of compile()"
                     )
         if classes_of(outcome):
-            names = [name for name in names if name != "accuracy"]
-        ours = {name: "mean_accuracy" if name == "accuracy" else _NO_NAME.sub("_", name) for name in names}
-        return {ours[name]: lambda output, target, name=name: self._said[name] for name in names}
+            names = [name for name in names if name != ACCURACY]
+        return {_NO_NAME.sub("_", n): lambda output, target, name=n: self._said[name] for n in names}
 
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no number."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from downpour.errors import TrainingError
+from downpour.keras_schedules import of_schedule
 from downpour.optimizers import completed
 
 # At these values an option changes nothing.
@@ -19,9 +20,7 @@ def settings_of(optimizer: Any) -> dict[str, Any]:
     """
     options = {key: value for key, value in optimizer.get_config().items() if key not in _NEUTRAL}
     rate = optimizer.get_config()["learning_rate"]
-    if not isinstance(rate, (int, float)):
-        raise TrainingError("the optimizer has a schedule: compile with a number, and use training.optimizer.schedule")
-    settings: dict[str, Any] = {"learningRate": float(rate)}
+    settings = of_schedule(rate) if isinstance(rate, Mapping) else {"learningRate": float(rate)}
     clipping = {"clipvalue": "clipValue", "global_clipnorm": "clipNorm"}
     settings.update({ours: float(value) for key, ours in clipping.items() if (value := options.pop(key, None))})
     kind = type(optimizer).__name__

@@ -6,6 +6,7 @@ from typing import Any, Iterator
 
 import numpy
 
+from downpour.early_stop import EarlyStop
 from downpour.local_optimizer import LocalOptimizer
 from downpour.modes import Mode
 from downpour.run import Batch, Run, Sums
@@ -22,6 +23,8 @@ class History(list):
 class Local(Mode):
     """One worker and the parameter server in one: each epoch in an order drawn by the seed, one batch a step."""
 
+    prints = True  # a line for each epoch
+
     def __init__(self) -> None:
         self.history = History()
 
@@ -34,6 +37,8 @@ class Local(Mode):
         steps = self._epochs * -(-run.train.count // self._size)
         optimizer = run.settings.get("training.optimizer", {})
         self._optimizer = LocalOptimizer(optimizer, run.model.variables, memory, steps)
+        self._evaluates_every = run.settings.get("training.evaluateEveryEpochs", 1)
+        self._stop = EarlyStop(run.settings.get("training.stopEarly"), memory)
         return memory
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:
@@ -44,12 +49,20 @@ class Local(Mode):
             for first in range(0, run.train.count, self._size):
                 numbers = order[first : first + self._size].tolist()
                 yield [Batch(numbers, int(draws.integers(2**64, dtype=numpy.uint64)))]
-            entry = {"epoch": epoch, "loss": self._sums.loss / self._sums.examples, **self._evaluation(run)}
+            entry = {"epoch": epoch, "loss": self._sums.loss / self._sums.examples, **self._evaluation(run, epoch)}
             self.history.append(entry)
-            print(f"{line_of(entry)}{self._optimizer.skipped()}", flush=True)
+            self._print(f"{line_of(entry)}{self._optimizer.skipped()}")
+            if self._stop.ends(entry):
+                self._print(self._stop.restore())
+                return
 
-    def _evaluation(self, run: Run) -> dict[str, Any]:
-        if run.evaluation is None:
+    def _print(self, line: str) -> None:
+        if self.prints:
+            print(line, flush=True)
+
+    def _evaluation(self, run: Run, epoch: int) -> dict[str, Any]:
+        is_due = epoch == self._epochs or (self._evaluates_every and epoch % self._evaluates_every == 0)
+        if run.evaluation is None or not is_due:
             return {}
         count = run.evaluation.count
         sums = run.evaluated([range(first, min(first + self._size, count)) for first in range(0, count, self._size)])

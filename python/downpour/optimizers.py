@@ -6,7 +6,8 @@ docs/OPTIMIZERS.md has the rules, docs/JOB_FILE.md the keys.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Mapping
+import sys
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy
 
@@ -83,16 +84,25 @@ def _is_in(what: str, value: float) -> bool:
     return least <= value <= 1e30 or (what is AMOUNT and value == 0)
 
 
-def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> dict[str, Any]:
+def of_torch(optimizer: Any) -> list[torch.optim.Optimizer]:
+    """The optimizers of torch that a call was given: one, or several as a list. Of anything else the list is empty."""
+    torch = sys.modules.get("torch")
+    given = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    return given if torch is not None and all(isinstance(one, torch.optim.Optimizer) for one in given) else []
+
+
+def from_torch(optimizers: Sequence[torch.optim.Optimizer], names: Mapping[int, str]) -> dict[str, Any]:
     """The same optimizer as keys of a job file. Raises TrainingError for what parameter servers do in another way.
 
     `names` are those of the model's variables, by the id of the parameter. Groups with a learning rate or a weight
-    decay of their own become overrides.
+    decay of their own become overrides. So do the groups of several optimizers, which are to be of one kind.
     """
-    groups = optimizer.param_groups
-    if any(_steps(state) for state in optimizer.state.values()):
+    if any(_steps(state) for optimizer in optimizers for state in optimizer.state.values()):
         raise TrainingError("optimizer has made steps before, which a job does not know: make a new one")
-    translated = [_translated(optimizer, group, names) for group in groups]
+    _check_apart(optimizers, names)
+    pairs = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
+    groups = [group for _, group in pairs]
+    translated = [_translated(type(optimizer), group, names, len(groups) > 1) for optimizer, group in pairs]
     first = max(range(len(groups)), key=lambda index: len(groups[index]["params"]))
     settings = translated[first]
     overrides = []
@@ -112,22 +122,34 @@ def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> di
     return {**settings, "overrides": overrides} if overrides else settings
 
 
-def _translated(
-    optimizer: torch.optim.Optimizer, group: Mapping[str, Any], names: Mapping[int, str]
-) -> dict[str, Any]:
+def _check_apart(optimizers: Sequence[torch.optim.Optimizer], names: Mapping[int, str]) -> None:
+    kinds = list(dict.fromkeys(type(optimizer).__name__ for optimizer in optimizers))
+    if len(kinds) > 1:
+        raise TrainingError(
+            f"optimizer has {' and '.join(kinds)}, but parameter servers have one rule for all parameters: "
+            "give optimizers of one kind, which may differ in learning rate and weight decay"
+        )
+    owners: dict[int, Any] = {}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if owners.setdefault(id(parameter), optimizer) is not optimizer:
+                    raise TrainingError(f"optimizer: two of them have {names[id(parameter)]}: give it to one")
+
+
+def _translated(kind: type, group: Mapping[str, Any], names: Mapping[int, str], has_others: bool) -> dict[str, Any]:
     import torch
 
     options = {key: value for key, value in group.items() if key not in _SAME_RESULT}
     if "initial_lr" in options:
         raise TrainingError("optimizer has a scheduler: leave it out and give the job training.optimizer.schedule")
     own = [names[id(parameter)] for parameter in group["params"]]
-    if own and not float(group["lr"]) and len(optimizer.param_groups) > 1:
+    if own and not float(group["lr"]) and has_others:
         more = f" and {len(own) - 1} more" if len(own) > 1 else ""
         raise TrainingError(
             f"optimizer: the group of {own[0]}{more} has a learning rate of 0, which servers do not have: "
             "leave these parameters out of the optimizer, or set requires_grad=False, and they stay as they are"
         )
-    kind = type(optimizer)
     if kind is torch.optim.SGD:
         name = "nesterov" if options.pop("nesterov") else "momentum" if options["momentum"] else "sgd"
         if name == "sgd":

@@ -30,6 +30,11 @@ def positional(data: Any, argument: str) -> Any:
         raise TrainingError(f"{argument} has an array with a mask, which nothing here heeds: give array.filled(VALUE)")
     if hasattr(data, "tocsr"):
         return data.tocsr()
+    if not str(getattr(data, "layout", "torch.strided")).endswith("strided"):
+        raise TrainingError(
+            f"{argument} has a sparse tensor, whose rows cannot be picked: give tensor.to_dense(), or a "
+            "scipy.sparse.csr_matrix, of which each batch alone is made dense"
+        )
     return data
 
 
@@ -42,12 +47,15 @@ def _common_type(data: Any) -> Any:
 
 
 def at(data: Any, rows: Sequence[int]) -> Any:
-    """The rows at these positions, in their order; a sparse matrix's as a full array."""
+    """The rows at these positions, in their order and the machine's byte order; a sparse matrix's as a full array."""
     rows = numpy.asarray(rows)
     if type(data).__module__.partition(".")[0] == "h5py":  # it takes positions that rise, each once
         wanted, places = numpy.unique(rows, return_inverse=True)
-        return data[wanted][places]
-    found = data[rows]
+        found = data[wanted][places]
+    else:
+        found = data[rows]
+    if isinstance(found, numpy.ndarray) and not found.dtype.isnative:  # as files have it; torch takes none of these
+        return found.astype(found.dtype.newbyteorder("="))
     return found.toarray() if hasattr(found, "toarray") else found
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import numpy
 
-from downpour.errors import MisuseError, TrainingError, kind_of
-from downpour.examples import Examples, explaining_float64
+from downpour import metrics as own
+from downpour.errors import MisuseError, TrainingError
+from downpour.examples import Examples, explaining_types
 
 if TYPE_CHECKING:
     from downpour.modes import Mode
 
-_METRIC = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
 _PROBE = 64  # examples, where no batch size is given
 
 
@@ -73,7 +72,7 @@ class Run:
     ) -> None:
         self.train = train
         self.evaluation = evaluation
-        self.metrics = _checked(metrics)
+        self.metrics = own.checked(metrics)
         self.settings = dict(settings)
         self.classes = 0
         self.takes_one = True  # whether a batch of one example can be trained on, as far as that was tried
@@ -95,10 +94,13 @@ class Run:
         if self.evaluation is not None:
             numbers = range(min(len(self.probe().examples), self.evaluation.count))
             batch = self.evaluation.batch(numbers, 0)
-            with model.evaluating(), explaining_float64("eval", batch):
+            with model.evaluating(), explaining_types("eval", batch):
                 outcome = self._evaluate(batch)
-                self._judge(outcome, 1)
-        self.classes = 0 if outcome is None else classes_of(outcome)
+                _, _, sums = self._judge(outcome, len(numbers))
+                for name, value in zip(self.metrics, sums):
+                    own.check_share(name, value / len(numbers))
+        is_judged = outcome is not None and own.ACCURACY not in self.metrics  # else the user's own stands in its place
+        self.classes = classes_of(outcome) if is_judged else 0
         self.memory = self._mode.begin(self)
         model.bind(self.memory)
 
@@ -172,36 +174,13 @@ class Run:
         self.model.check_loss(outcome.loss)
         if self.metrics and outcome.output is None:
             raise TrainingError("metrics are functions of (output, target): let step return (loss, output, target)")
-        metrics = []
-        for name, function in self.metrics.items():
-            value = function(outcome.output, outcome.target)
-            try:
-                metrics.append(float(value) * count)
-            except (TypeError, ValueError, RuntimeError) as error:
-                raise TrainingError(
-                    f"the metric {name} is no number but {kind_of(value)}: return the batch's mean"
-                ) from error
+        values = {name: function(outcome.output, outcome.target) for name, function in self.metrics.items()}
+        metrics = [own.sum_of(name, value, count) for name, value in values.items()]
         correct = 0
         if self.classes:
             output, target = _numpy(outcome.output), _numpy(outcome.target)
             correct = int((output.argmax(axis=1) == target).sum())
         return float(outcome.loss) * count, correct, metrics
-
-
-def _checked(metrics: Any) -> dict[str, Callable]:
-    if not isinstance(metrics or {}, Mapping):
-        raise TrainingError(
-            f"metrics is {kind_of(metrics)}: give a dict of functions of (output, target) by name, "
-            'as {"error": error}'
-        )
-    for name, function in (metrics or {}).items():
-        if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in ("loss", "accuracy"):
-            raise TrainingError(
-                f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., but not loss or accuracy"
-            )
-        if not callable(function):
-            raise TrainingError(f"the metric {name} is {function!r}, but must be a function of (output, target)")
-    return dict(metrics or {})
 
 
 def classes_of(outcome: Outcome) -> int:

@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from downpour.errors import TrainingError, kind_of
+from downpour.optimizers import of_torch
 from downpour.run import Outcome
 from downpour.variables import Memory, Variable, check
 
@@ -28,8 +29,9 @@ class TorchModel:
         self.module = module
         self.names = {id(parameter): name for name, parameter in module.named_parameters()}
         chosen = None
-        if isinstance(optimizer, torch.optim.Optimizer):
-            chosen = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if optimizers := of_torch(optimizer):
+            groups = [group for one in optimizers for group in one.param_groups]
+            chosen = {id(parameter) for group in groups for parameter in group["params"]}
             if strangers := len(chosen - set(self.names)):
                 raise TrainingError(f"optimizer has {strangers} parameters that the model has not: give it the model's")
         self.parameters: dict[str, torch.nn.Parameter] = {}  # that are trained
@@ -153,10 +155,18 @@ class TorchModel:
             if not variable.trainable:
                 torch.sub(values, self._tensor(variable).detach().cpu(), out=gradient)
 
-    def changes(self) -> dict[str, int]:
-        """How often each parameter was changed in place, which only the job may do. One that is frozen counts as a
-        statistic, which the loop may keep."""
-        return {name: parameter._version for name, parameter in {**self.parameters, **self.left_out}.items()}
+    def changes(self) -> dict[str, tuple[int, int]]:
+        """How often each parameter was changed in place, which only the job may do, and where it lies: elsewhere the
+        job would not see it any more. One that is frozen counts as a statistic, which the loop may keep."""
+        return {name: (parameter._version, parameter.data_ptr()) for name, parameter in self._watched().items()}
+
+    def sums(self) -> dict[str, int]:
+        """Of the bits of each of these: others once it has other values, whether or not they are numbers, and however
+        they were written. changes() does not tell of what is written to its `data`."""
+        return {name: _sum_of_bits(parameter) for name, parameter in self._watched().items()}
+
+    def _watched(self) -> dict[str, torch.nn.Parameter]:
+        return {**self.parameters, **self.left_out}
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -174,20 +184,15 @@ class TorchModel:
     def unchanged(self) -> Iterator[None]:
         """What changes buffers and gradients in here leaves no trace, unless it gives trained parameters other values:
         a model that does so by its first batch notes in a buffer that it has."""
-        before = self._sums()
+        before = self.sums()
         places = [(part._buffers, key) for _, part, key in _each(self.module, "_buffers")]
         buffers = [(holder, key, holder[key], holder[key].clone()) for holder, key in places]
         yield
-        for holder, key, buffer, value in buffers if self._sums() == before else ():
+        for holder, key, buffer, value in buffers if self.sums() == before else ():
             with torch.no_grad():
                 holder[key] = buffer.copy_(value)
         for parameter in self.module.parameters():
             parameter.grad = None
-
-    def _sums(self) -> list[int]:
-        """Of the bits of each trained parameter: others once it has other values, whether or not they are numbers, and
-        however they were written. Versions do not tell of what is written to its `data`."""
-        return [int(p.detach().view(torch.int32).sum(dtype=torch.int32)) for p in self.parameters.values()]
 
     def takes_one(self, compute: Callable[[], Any]) -> bool:
         """Whether compute(), of a batch of one example, is not refused by a batch norm, which wants several. It leaves
@@ -258,6 +263,10 @@ def step_of(module: torch.nn.Module, loss: Optional[Callable], step: Optional[Ca
         return Outcome(loss(output, target), output, target)
 
     return outcome
+
+
+def _sum_of_bits(tensor: torch.Tensor) -> int:
+    return int(tensor.detach().view(torch.int32).sum(dtype=torch.int32))
 
 
 def _each(module: torch.nn.Module, kind: str) -> Iterator[tuple[str, torch.nn.Module, str]]:

@@ -15,12 +15,14 @@ import types
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 from downpour import modes
+from downpour.arguments import OF_TORCH, refuse_others
+from downpour.changes import Watch
 from downpour.errors import MisuseError, TrainingError, kind_of
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
 _STEPPED_ANOTHER = (
     "the loop called the step() of another optimizer than the job's: put both models into one torch.nn.ModuleDict, "
-    "push that, and give one optimizer that has a group for each"
+    "push that once, and give optimizer= a list of both"
 )
 _FUNCTIONS = {
     "loss": "(output, target), such as torch.nn.functional.mse_loss",
@@ -28,8 +30,13 @@ _FUNCTIONS = {
     "evaluate": "(model, batch)",
     "collate": "items",
 }
-_MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1}
-_KEYS = {"epochs": "training.epochs", "batch_size": "training.batchSize", "seed": "seed"}
+_MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1, "validation_freq": 10**6}
+_KEYS = {
+    "epochs": "training.epochs",
+    "batch_size": "training.batchSize",
+    "seed": "seed",
+    "validation_freq": "training.evaluateEveryEpochs",
+}
 
 
 def fit(
@@ -45,6 +52,7 @@ def fit(
     batch_size: Optional[int] = None,
     collate: Optional[Callable[[list], Any]] = None,
     seed: Optional[int] = None,
+    **others: Any,
 ) -> tuple[Any, Any]:
     """Trains a torch.nn.Module, or a dict of float32 NumPy arrays; returns (model, history).
 
@@ -58,13 +66,15 @@ def fit(
         (loss, output, target). Of a dict of arrays it returns (loss, gradients), or (loss, gradients, output, target),
         where gradients is a dict too.
     metrics: functions of (output, target), by name, each a batch's mean. They judge the evaluation.
-    optimizer: one of torch.optim, a dict of the keys of training.optimizer, or None for the job file's.
+    optimizer: one of torch.optim, a list of those of one kind, each with parameters of its own, a dict of the keys of
+        training.optimizer, or None for the job file's.
     epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
     collate: makes a batch of a list of items; without it they are stacked.
 
-    Raises TrainingError, with the remedy, for what parameter servers cannot train.
+    Raises TrainingError, with the remedy, for what parameter servers cannot train, and for other arguments.
     """
-    from downpour.examples import explaining_float64
+    refuse_others(fit, others, OF_TORCH)
+    from downpour.examples import explaining_types
 
     _check_functions(loss=loss, step=step, collate=collate)
     adapter = _adapter_of(model, optimizer)
@@ -84,16 +94,17 @@ def fit(
 
     with adapter.unchanged():
         batch = run.train.batch(*run.probe())
-        with explaining_float64("train", batch):
+        with explaining_types("train", batch):
             probe = outcome_of(batch)
         adapter.check_gradients(probe.gradients)
         if isinstance(mode, modes.Describe) and is_torch:
             run.takes_one = adapter.takes_one(lambda: compute(adapter.to_device(run.train.batch([0], 0))))
     run.begin(adapter, probe)
+    watch = Watch()
     for batch in run.batches():
-        changes = adapter.changes()
+        watch.begin(adapter)
         outcome = outcome_of(batch)
-        _check_unchanged(changes, adapter)
+        watch.check(adapter)
         run.pushed(outcome.loss, outcome.gradients)
     return model, mode.history
 
@@ -126,14 +137,16 @@ class steps:  # noqa: N801 (a call, as range is)
         batch_size: Optional[int] = None,
         collate: Optional[Callable[[list], Any]] = None,
         seed: Optional[int] = None,
+        **others: Any,
     ) -> None:
+        refuse_others(steps, others, OF_TORCH)
         if (eval is None) != (evaluate is None):
             raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
         _check_functions(evaluate=evaluate, collate=collate)
         self._mode = current_mode()
         self._optimizer = optimizer
         self._evaluate = evaluate
-        self._changes: Any = None  # of the parameters, which are to stay as they are up to the next batch
+        self._watch = Watch()  # of the parameters, which are to stay as they are up to the next batch
         self._is_pushed = False
         settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
         self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
@@ -164,12 +177,12 @@ class steps:  # noqa: N801 (a call, as range is)
         yield self._run.train.batch(*self._run.probe())
         if self._run.model is None:
             raise MisuseError("a batch came without a push of the one before: call downpour.push for each")
-        _check_unchanged(self._changes, self._run.model)
+        self._watch.check(self._run.model)
         for batch in self._run.batches():
-            self._changes = self._run.model.changes()
+            self._watch.begin(self._run.model)
             self._is_pushed = False
             yield batch
-            _check_unchanged(self._changes, self._run.model)
+            self._watch.check(self._run.model)
 
     def _push(self, model: Any, loss: Any, gradients: Any) -> None:
         if self._is_pushed:
@@ -181,12 +194,12 @@ class steps:  # noqa: N801 (a call, as range is)
             adapter.check_gradients(gradients)
             self._run.settings.update(_optimizer_settings(self._optimizer, adapter))
             self._run.begin(adapter)
-            self._changes = adapter.changes()
+            self._watch.begin(adapter, is_probe=True)
             return
         adapter = self._run.model
         if model is not adapter.module:
             raise MisuseError("push was given another model than before: a loop trains one model")
-        _check_unchanged(self._changes, adapter)
+        self._watch.check(adapter)
         self._run.pushed(loss, gradients)
 
 
@@ -204,22 +217,6 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     _looping._push(model, loss, gradients)
 
 
-def _check_unchanged(before: Any, model: Any) -> None:
-    changes = model.changes()
-    if changes != before:
-        changed = next(name for name, count in changes.items() if count != before.get(name))
-        if changed in getattr(model, "left_out", ()):
-            raise MisuseError(
-                f"{changed} was changed in the loop but is none of the optimizer's parameters: give them to it as a "
-                "group of their own, or set requires_grad_(False) where the loop itself keeps the values, such as a "
-                "moving average"
-            )
-        raise MisuseError(
-            f"{changed} was changed, and behind the first batch only the servers may do so: leave out what does it, "
-            "such as an optimizer.step() or max_norm"
-        )
-
-
 @contextlib.contextmanager
 def _refused_steps(optimizer: Any) -> Iterator[None]:
     """In here the step() of each optimizer of torch is refused where it is called: that of the job, and any other,
@@ -230,16 +227,19 @@ def _refused_steps(optimizer: Any) -> Iterator[None]:
         yield
         return
 
-    base = torch.optim.Optimizer
+    from downpour.optimizers import of_torch
+
+    base, jobs = torch.optim.Optimizer, of_torch(optimizer)
     kinds = list(_with_subclasses(base))
     own = {kind: vars(kind)["step"] for kind in kinds if "step" in vars(kind)}
 
     def step(self: Any, *given: Any, **named: Any) -> Any:
         tensors = (tensor for group in self.param_groups for tensor in group["params"])
-        if self is not optimizer and not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors):
+        is_jobs = any(self is one for one in jobs)
+        if not is_jobs and not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors):
             # Of what the batch alone has, such as a disturbed input: no model's.
             return next(own[kind] for kind in type(self).__mro__ if kind in own)(self, *given, **named)
-        raise MisuseError(_STEPPED if self is optimizer or optimizer is None else _STEPPED_ANOTHER)
+        raise MisuseError(_STEPPED if is_jobs or optimizer is None else _STEPPED_ANOTHER)
 
     # A scheduler puts a step of its own into its optimizer, which calls that of the class as it was before.
     made = [found for found in gc.get_objects() if issubclass(type(found), base) and "step" in vars(found)]
@@ -248,8 +248,9 @@ def _refused_steps(optimizer: Any) -> Iterator[None]:
             restored.callback(setattr if kind in own else _forget, kind, "step", *([own[kind]] if kind in own else []))
         for kind in own:
             kind.step = step
-        if isinstance(optimizer, base) and "step" not in vars(optimizer):
-            restored.callback(_forget, optimizer, "step")
+        for one in jobs:
+            if "step" not in vars(one):
+                restored.callback(_forget, one, "step")
         for one in made:
             restored.callback(setattr, one, "step", vars(one)["step"])
             one.step = types.MethodType(step, one)  # a method, as a scheduler of torch takes it for
@@ -343,17 +344,17 @@ def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
 
 
 def _optimizer_settings(optimizer: Any, adapter: Any) -> dict[str, Any]:
-    from downpour.optimizers import completed, from_torch
+    from downpour.optimizers import completed, from_torch, of_torch
 
-    torch = sys.modules.get("torch")
     if optimizer is None:
         return {}
     if isinstance(optimizer, Mapping):
         completed(optimizer)
         return {"training.optimizer": dict(optimizer)}
-    if torch is None or not isinstance(optimizer, torch.optim.Optimizer) or not hasattr(adapter, "names"):
+    optimizers = of_torch(optimizer)
+    if not optimizers or not hasattr(adapter, "names"):
         raise TrainingError(
-            f"optimizer is {kind_of(optimizer)}: give one of torch.optim with the model's parameters, "
+            f"optimizer is {kind_of(optimizer)}: give one of torch.optim with the model's parameters, a list of them, "
             "or a dict of keys of training.optimizer"
         )
-    return {"training.optimizer": from_torch(optimizer, adapter.names)}
+    return {"training.optimizer": from_torch(optimizers, adapter.names)}

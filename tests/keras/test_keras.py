@@ -88,7 +88,6 @@ numpy.savez(sys.argv[2], *[keras.ops.convert_to_numpy(v) for v in model.variable
 REFUSALS = [
     ("model = keras.Sequential([keras.layers.Dense(3)])", "the model is not built or not compiled"),
     ("model.compile('rmsprop', 'mse')", "parameter servers have no RMSprop as Keras has it"),
-    ("model.compile(keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)), 'mse')", "has a schedule"),
     ("model.compile(keras.optimizers.Adam(amsgrad=True), 'mse')", "no Adam with amsgrad=True: leave that out"),
     ("model.compile(keras.optimizers.SGD(clipnorm=1.0), 'mse')", "no SGD with clipnorm=1.0"),
     ("model.compile('sgd', 'mse', metrics=[keras.metrics.RootMeanSquaredError()])",

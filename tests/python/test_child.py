@@ -32,6 +32,10 @@ class Lengthed(Sized):
     def __len__(self): return len(self.items)
 class Streamed(torch.utils.data.IterableDataset):
     def __iter__(self): return iter([])
+class Measured(Streamed):
+    def __len__(self): return 3
+class Itemless(torch.utils.data.Dataset):
+    def __len__(self): return 3
 class Whole(nn.Module):
     def __init__(self, *parameters):
         super().__init__()
@@ -59,8 +63,12 @@ REFUSALS = [
     ("options['train'] = Sized(['a'])", "train is a Sized without a length: give it __len__"),
     ("options['train'] = It(['a'])", "train is an It without a length: give it __len__"),
     ("options['train'] = Lengthed([])", "train has no example"),
-    ("options['train'] = Streamed()", "train is a Streamed(, whose examples have no numbers| without a length)"),
-    ("options['train'] = torch.utils.data.DataLoader(Lengthed([1]))", "train is a DataLoader: give its dataset"),
+    ("options['train'] = Streamed()", r"train is a Streamed, a stream, but a job .* by their numbers: give list\(DAT"),
+    ("options['train'] = Measured()", r"train is a Measured, a stream, but a job .* by their numbers: give list\(DAT"),
+    ("options['train'] = Itemless()", r"train is an Itemless without a __getitem__ .*: give it def __getitem__\(self"),
+    ("options['train'] = (pair for pair in zip(*train))", r"train is a generator, which can be .*: give list\(IT\)"),
+    ("options['train'] = torch.utils.data.DataLoader(Lengthed([1]))",
+     "train is a DataLoader, of whole batches, .*: give its dataset, and batch_size="),
     ("options['eval'] = 'file'", "eval is a str, whose examples have no numbers"),
     ("options['train'] = (train[0], train[1][:9])", r"the arrays of the data have \[9, 20\] rows"),
     ("options['train'] = [(torch.ones(4), 1), (torch.ones(5), 1)]",
@@ -82,13 +90,32 @@ REFUSALS = [
     ("options['train'] = (train[0].double(), train[1])",
      r"train has data of float64, but the model is of float32 \(.*\): give them as float32, such as array.astype"),
     ("options['eval'] = (train[0].double().numpy(), train[1])", "eval has data of float64, but the model is of"),
+    ("options.update(train=(train[0], train[0][:, :1].half()), loss=nn.MSELoss())",
+     r"train has data of float16, but the model is of float32 \(.*\): give them as float32, such as array.astype"),
+    ("options['train'] = (train[0], train[1].int())", r"train has labels that are not of int64 \(.*: give labels.asty"),
+    ("options['train'] = (train[0].to_sparse(), train[1])",
+     r"train has a sparse tensor, whose rows cannot be picked: give tensor.to_dense\(\), or a scipy.sparse.csr_matrix"),
+    ("options['train'] = (train[0], train[1].numpy().astype(str))",
+     "train has a ndarray of <U21, of which there are no tensors: give numbers, such as by"),
     ("options['train'] = (train[0], [1, 2, 3])", r"the arrays of the data have \[3, 20\] rows"),
     ("options.update(loss=None, step=lambda m, b: (m(b[0]).mean(), 1))", r"step returned 2 values: return loss, or"),
     ("options.update(loss=None, step=lambda m, b: m(b[0]).mean(), eval=train, metrics={'m': len})",
      r"metrics are functions of \(output, target\): let step return"),
-    ("options.update(eval=train, metrics={'m': lambda o, t: o})", "the metric m is no number but a Tensor"),
+    ("options.update(eval=train, metrics={'m': lambda o, t: o})",
+     r"the metric m is no number but a Tensor of shape \[20, 3\]: return"),
     ("options.update(metrics={'a b': len})", "a metric cannot have the name 'a b'"),
     ("options.update(metrics={'loss': len})", "a metric cannot have the name 'loss'"),
+    ("options.update(eval=train, metrics={'accuracy': lambda o, t: 97.3})",
+     "the metric accuracy is 97.3, but an accuracy is a share: return 0 to 1, or give it another name"),
+    ("options['callbacks'] = []", "fit takes no callbacks=: leave them out: training.stopEarly, checkpoint.best and"),
+    ("options['class_weight'] = {}", r"fit takes no class_weight=: give them to the loss, .*Loss\(weight=...\)"),
+    ("options['sample_weight'] = []", r"fit takes no sample_weight=: give the weights as a part of train, and step="),
+    ("options['validation_split'] = 0.2", "fit takes no validation_split=: cut the data, and give the last part as"),
+    ("options['verbose'] = 0", "fit takes no verbose=: leave it out: where it trains by itself"),
+    ("options['shuffle'] = True", "fit takes no shuffle=: leave it out: a job draws the order"),
+    ("options['batchsize'] = 8", "fit takes no batchsize=: did you mean batch_size="),
+    ("options['frobnicate'] = 8", "fit takes no frobnicate=: it takes model, train, eval, loss,"),
+    ("downpour.steps(train, scheduler=3)", "steps takes no scheduler=: give the optimizer as a dict with a schedule"),
     ("options['epochs'] = 0", "epochs is 0, but must be a whole number of 1 to 1000000"),
     ("options['epochs'] = torch.tensor(2.9)", "epochs is tensor.2.9000., but must be a whole number"),
     ("options['batch_size'] = 2.0", "batch_size is 2.0, but must be"),
@@ -185,6 +212,36 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
                 self.assertRegex(said.splitlines()[-1] if said else "", sentence)
                 if status == 1:
                     self.assertIn("Traceback (most recent call last)", said)
+
+    def test_a_module_of_the_package_that_goes_by_another_name(self):
+        """As Python 2 found it, beside the file that imports it; and a package that was given without its folder."""
+        files = {"trainer/__init__.py": "", "trainer/task.py": "import trainer.nets.small",
+                 "trainer/model.py": "from trainer.nets import small", "trainer/colorsys.py": "", "layers.py": "",
+                 "trainer/nets/__init__.py": "", "trainer/nets/small.py": "", "trainer/nets/big.py": "import small"}
+        whole = "{0} of the package goes by its whole name in Python 3: write `from {1} import"
+        flat = "name it with its package, as --module-name trainer.task with --package-path of the folder trainer"
+        for code, module, sentence in [
+            ("import model", "trainer.task", "no module model, while " + whole.format("trainer/model", "trainer") +
+             r" model`, or `from trainer.model import"),
+            ("from model import Net", "trainer.task", "write `from trainer import model`"),
+            ("import nets.big", "trainer.task", "no module nets, while " + whole.format("trainer/nets", "trainer")),
+            ("import trainer.nets.big", "trainer.task", "no module small, while " +
+             whole.format("trainer/nets/small", "trainer.nets")),
+            ("from colorsys import Red", "trainer.task", "colorsys is that of .*, while trainer/colorsys of the pack"),
+            ("from model import Net", "trainer.deep.task", "there is no module trainer.deep.task"),
+            ("from trainer.model import Net", "trainer.task", "ImportError: cannot import name 'Net' from 'trainer.mo"),
+            ("import models", "trainer.task", "there is no module models for .*: install it there"),
+            ("from . import layers", "task", "no package, so it has no relative imports: " + flat),
+            ("from trainers.layers import Net", "task", "no package trainers, since task was .* of none: " + flat),
+            ("from trainers import layers", "task", "no package trainers, since task was .* of none: " + flat),
+        ]:
+            for name, text in {**files, f"{module.replace('.', '/')}.py": code}.items():
+                if "deep" not in name:
+                    (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    (self.folder / name).write_text(text)
+            with self.subTest(code=code, module=module):
+                said = self.describe(module=module, code=1 if "ImportError" in sentence else 78)[2]
+                self.assertRegex(said.splitlines()[-1], sentence)
 
     def test_threads(self):
         self.environment["DOWNPOUR_THREADS"] = "two"

@@ -81,6 +81,15 @@ class ExamplesTest(unittest.TestCase):
             with self.assertRaisesRegex(downpour.TrainingError, "train has a .* of strings.*encode them as numbers"):
                 Examples((data, [0, 1]), None, False, "train")
 
+    def test_the_byte_order_of_files_becomes_the_machines(self):
+        numbers = [4, 0, 4]
+        data = self.x.astype(">f4"), self.y.astype(">i8")
+        for tensors in {False, TORCH}:
+            for collate in (None, lambda items: tuple(numpy.stack([item[i] for item in items]) for i in (0, 1))):
+                batch = Examples(data, collate, tensors, "train").batch(numbers, SEED)
+                self.same(batch, (self.x[numbers], self.y[numbers]))
+                self.assertTrue(tensors or all(array.dtype.isnative for array in batch))
+
     def test_a_mask_is_refused(self):
         masked = numpy.ma.masked_array(self.x, mask=self.x > 5)
         with self.assertRaisesRegex(downpour.TrainingError, "train has an array with a mask.*filled"):

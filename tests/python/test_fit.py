@@ -191,6 +191,26 @@ class FitTest(ChildTest):
         worker.train((range(16), 1))
         self.assertFalse((worker.gradient("norm.running_mean") == before).all(), "it trains in train mode again")
 
+    def test_metrics_of_a_number_per_example_and_an_accuracy_of_the_users_own(self):
+        task = self.folder / "task.py"
+        given = """metrics={
+    "accuracy": lambda output, target: (output[:, :2].argmax(1) == target).float().mean(),
+    "each": lambda output, target: (output - target[:, None].to(output)).abs().amax(1),
+    "column": lambda output, target: (output[:, :1] > 0).numpy(),
+})
+"""
+        task.write_text(TASK.partition("metrics={")[0] + given)
+        description, _, _ = self.describe("sgd")
+        self.assertEqual((description["classes"], description["metrics"]), (0, ["accuracy", "each", "column"]))
+        worker, reference = self.work("sgd"), Reference(self.folder, "sgd")
+        with torch.no_grad():
+            output, target = reference.model.eval()(reference.x[:30]), reference.y[:30]
+        answer = worker.ask({"evaluate": {"batches": [list(range(20)), [20], list(range(21, 30))]}})["evaluated"]
+        wanted = [(output[:, :2].argmax(1) == target).sum(), (output - target[:, None]).abs().amax(1).sum()]
+        for value, sum_ in zip([*wanted, (output[:, :1] > 0).sum()], answer["metricSums"]):
+            self.assertAlmostEqual(sum_, float(value), delta=1e-5)
+        self.assertEqual(answer["correct"], 0)
+
     def test_statistics_of_batches_begin_with_what_other_workers_made_of_them(self):
         worker = self.work("sgd")
         worker.train((range(16), 1))

@@ -29,7 +29,7 @@ def parameters():
 @unittest.skipUnless(TORCH, "python3-torch is not there: nothing to compare with")
 class OptimizerTest(unittest.TestCase):
     def settings(self, made, values):
-        return from_torch(made, {id(value): name for value, name in zip(values, NAMES)})
+        return from_torch([made], {id(value): name for value, name in zip(values, NAMES)})
 
     def compare(self, make, kind, schedule=None, settings=None, steps=60):
         """Trains by torch and by what its optimizer is mapped to."""
@@ -169,6 +169,23 @@ class OptimizerTest(unittest.TestCase):
             with self.subTest(sentence=sentence):
                 self.refused(make, sentence)
 
+    def test_several_of_one_kind_are_groups_of_one(self):
+        values = parameters()
+        names = {id(value): name for value, name in zip(values, NAMES)}
+        made = [ADAM(values[:2], 0.01, betas=(0.5, 0.9)), ADAM(values[2:], 0.02, betas=(0.5, 0.9))]
+        settings = from_torch(made, names)
+        self.assertEqual(settings["overrides"], [{"variables": r"b\[1\]\*\?\\x", "learningRate": 0.02}])
+        self.assertEqual((settings["name"], settings["learningRate"], settings["beta1"]), ("adam", 0.01, 0.5))
+        for one, other, sentence in [
+            (ADAM(values[:2]), SGD(values[2:], 0.1), "optimizer has Adam and SGD, but .*: give optimizers of one kind"),
+            (SGD(values[:2], 0.1), SGD(values[1:], 0.1), "two of them have a.bias: give it to one"),
+            (SGD(values[:2], 0.1), SGD(values[2:], 0.1, momentum=0.9), "have the name sgd and momentum"),
+            (SGD(values[:2], 0.1), SGD(values[2:], 0.0), "the group of .* has a learning rate of 0"),
+            (SGD(values[:2], 0.1), self.stepped(ADAM(values[2:]), values), "has made steps before"),
+        ]:
+            with self.subTest(sentence=sentence), self.assertRaisesRegex(downpour.TrainingError, sentence):
+                from_torch([one, other], names)
+
     def test_a_group_that_stands_still_is_named_with_the_remedy(self):
         values = parameters()
         groups = [{"params": values[:1]}, {"params": values[1:], "lr": 0.0}]
@@ -181,7 +198,7 @@ class OptimizerTest(unittest.TestCase):
         values = [torch.nn.Parameter(torch.ones(1)) for _ in range(2003)]
         made = SGD([{"params": values[:1002]}, {"params": values[1002:], "lr": 0.5}], 0.1)
         with self.assertRaisesRegex(downpour.TrainingError, "1001 variables have numbers of their own"):
-            from_torch(made, {id(value): f"v{index}" for index, value in enumerate(values)})
+            from_torch([made], {id(value): f"v{index}" for index, value in enumerate(values)})
 
     def test_keys_of_a_job_file(self):
         self.assertEqual(completed({})["learningRate"], 0.01)

@@ -75,6 +75,25 @@ class OwnModelTest(OwnJobTest):
         # A job this short may be over before one of the two has work.
         self.assertIn("runs own 2.0", job.logs("worker-0") + job.logs("worker-1"))
 
+    def test_an_accuracy_of_its_own_decides_when_to_stop(self):
+        (self.folder / "task.py").write_text("""
+import downpour, numpy
+x = numpy.arange(-40, 40, dtype=numpy.float32) + 0.5
+def step(values, batch):
+    (found,), error = batch, values["bias"] * 0.01
+    return error, {"bias": numpy.float32(0.01)}, found, found
+downpour.fit({"bias": numpy.zeros((), numpy.float32)}, train=(x,), eval=(x,), step=step, epochs=30, batch_size=7,
+             optimizer={"name": "sgd"}, metrics={"accuracy": lambda output, target: output > 10})
+""")
+        job = downpour.run(
+            self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="task", package=self.folder,
+            set={"training.stopEarly": "{metric: accuracy, patience: 2}"},
+        )  # fmt: skip
+        self.addCleanup(job.cancel)
+        summary = job.wait(TRAINED)
+        self.assertEqual(summary["evalMetrics"], {"accuracy": 30 / 80})
+        self.assertIn("2 evaluations brought no better accuracy", summary["stoppedEarly"])
+
     def test_code_without_a_module_is_refused(self):
         for code in ({"package": self.folder}, {"packages": ["a.whl"]}, {"args": ["--x"]}):
             with self.subTest(code), self.assertRaisesRegex(downpour.ToolError, "has no meaning here") as raised:

@@ -55,6 +55,34 @@ _, history = downpour.fit(values, step=step, optimizer={"learningRate": 0.1}, ep
 print(list(history)[-1], values["w"].tolist(), float(values["b"]))
 assert "torch" not in sys.modules
 """
+# Two models with an optimizer each, as both see the same batch; and by PyTorch alone.
+GAN = """
+import sys, torch, downpour
+torch.manual_seed(1)
+nn = torch.nn
+both = nn.ModuleDict({"maker": nn.Linear(2, 3), "critic": nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 1))})
+maker, critic = both["maker"], both["critic"]
+optimizers = [torch.optim.Adam(maker.parameters(), 0.02), torch.optim.Adam(critic.parameters(), 0.005)]
+real, noise = torch.randn(30, 3) + 2, torch.randn(30, 2)
+alone = sys.argv[1] == "alone"
+steps = ((real, noise) for _ in range(20)) if alone else downpour.steps(
+    (real, noise), batch_size=30, epochs=20, optimizer=optimizers)
+judge = nn.functional.binary_cross_entropy_with_logits
+for real, noise in steps:
+    both.zero_grad()
+    made = maker(noise)
+    scores = critic(torch.cat([real, made.detach()]))
+    critic_loss = judge(scores, (torch.arange(60)[:, None] < 30).float())
+    critic_loss.backward()
+    maker_loss = judge(critic(made), torch.ones(30, 1))
+    maker_loss.backward(inputs=list(maker.parameters()))
+    if alone:
+        [optimizer.step() for optimizer in optimizers]
+    else:
+        {after}
+        downpour.push(both, loss=critic_loss + maker_loss)
+print([value.tolist() for value in both.parameters()])
+"""
 DRAWS = """
 import random, numpy, torch, downpour
 class Noise:
@@ -146,6 +174,8 @@ class StepsTest(ChildTest):
             ("after", "continue", False, "a batch came without a push of the one before"),
             ("after", "downpour.push(torch.nn.Linear(4, 3), loss=loss)", False, "push was given another model"),
             ("end", "torch.nn.init.zeros_(model[0].weight)", True, "0.weight was changed, and behind the first"),
+            ("after", "model[0].weight.data -= 0.1 * model[0].weight.grad", False, "0.weight was changed, and behind"),
+            ("end", "model[1].bias.data = model[1].bias.data.clone()", False, "1.bias was .* a write to its data"),
         ]:
             self.loop(**{place: what if first else later.format(what).strip()})
             with self.subTest(what=what, first=first):
@@ -171,6 +201,18 @@ class StepsTest(ChildTest):
                 task.write_text(text.replace("steps = downpour", other + "steps = downpour"))
                 with self.subTest(made=made, place=place):
                     self.assertIn("the step() of another optimizer than the job's", self.alone(code=1))
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_several_optimizers_each_have_parameters_of_their_own(self):
+        self.write(GAN.replace("{after}", "pass"))
+        ours, theirs = (eval(self.alone(how).splitlines()[-1]) for how in ("job", "alone"))
+        for value, wanted in zip(ours, theirs):
+            numpy.testing.assert_allclose(value, wanted, atol=1e-5)
+        description, _, _ = self.describe("job")
+        overrides = description["settings"]["training.optimizer"]["overrides"]
+        self.assertEqual([one["variables"] for one in overrides], ["maker.weight", "maker.bias"])
+        self.write(GAN.replace("{after}", "optimizers[1].step()"))
+        self.assertIn("leave optimizer.step() out, push is in its place", self.alone("job", code=1))
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_an_optimizer_of_what_a_batch_alone_has_may_step_and_all_may_behind_the_loop(self):
@@ -238,7 +280,7 @@ for batch in downpour.steps(words, optimizer=optimizer):
             with self.subTest(what=what, run=run):
                 self.write(code.replace("{what}", what).replace("{loop}", run))
                 error = self.work().train((range(8), 1))["error"]
-                self.assertRegex(error["message"], "^weight was changed, .* such as an optimizer.step.. or max_norm$")
+                self.assertRegex(error["message"], "^weight was changed, .* an optimizer.step.., .* or max_norm$")
                 self.assertTrue(error["ended"])
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")

@@ -97,5 +97,19 @@ TEST(JobPythonTest, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(FirstError({"training.stopEarly={metric: f1}"}), HasSubstr("training.stopEarly.metric"));
 }
 
+TEST(JobPythonTest, AnAccuracyOfItsOwnIsComparedAsTheJobsIs) {
+  const std::string without_classes = "model.classes=0", own = "training.metrics=[accuracy]";
+  for (const std::vector<std::string>& settings : {std::vector<std::string>{without_classes, own}, {own}}) {
+    std::vector<std::string> all = settings;
+    all.push_back("training.stopEarly={metric: accuracy}");
+    const JobFileResult result = ParseOwn(all);
+    ASSERT_THAT(result.errors, IsEmpty()) << ToString(result.errors[0]);
+    EXPECT_EQ(result.job.training.stop_early->metric, "accuracy");
+    EXPECT_EQ(result.job.checkpoint.best, "accuracy");
+  }
+  EXPECT_THAT(FirstError({without_classes, "training.metrics=[f1]", "training.stopEarly={metric: accuracy}"}),
+              HasSubstr("training.stopEarly.metric"));
+}
+
 }  // namespace
 }  // namespace downpour

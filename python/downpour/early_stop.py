@@ -1,0 +1,49 @@
+"""EarlyStop: training.stopEarly where training goes on in this one process. docs/METRICS.md has the rule."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Mapping, Optional
+
+import numpy
+
+from downpour.variables import Memory
+
+
+class EarlyStop:
+    """Watches the evaluations, and has the parameters of the best one. Without `settings`, keys of training.stopEarly,
+    it never ends anything. Costs a copy of the parameters for each evaluation that is the best so far."""
+
+    def __init__(self, settings: Optional[Mapping[str, Any]], memory: Memory) -> None:
+        self._settings = settings
+        self._memory = memory
+        self._best: Optional[dict[str, Any]] = None  # the epoch's entry
+        self._values: list[numpy.ndarray] = []
+        self._without_gain = 0
+
+    def ends(self, entry: Mapping[str, Any]) -> bool:
+        """Whether training is to end behind this epoch. One that was not evaluated says nothing."""
+        if self._settings is None or "evalLoss" not in entry:
+            return False
+        value = self._shortfall(entry)
+        better = math.inf if self._best is None else self._shortfall(self._best) - value
+        if math.isfinite(value) and better > self._settings.get("minDelta", 0):
+            self._best, self._without_gain = dict(entry), 0
+            self._values = [values.copy() for values in self._memory.parameters]
+        else:
+            self._without_gain += 1
+        return self._without_gain >= self._settings.get("patience", 3)
+
+    def _shortfall(self, entry: Mapping[str, Any]) -> float:
+        """Lower is better."""
+        if self._settings.get("metric", "loss") == "loss":
+            return entry["evalLoss"]
+        return 1 - entry.get("evalAccuracy", entry.get("accuracy", math.nan))
+
+    def restore(self) -> str:
+        """Gives the parameters the values of the best evaluation, and says so."""
+        if self._best is None:
+            return "it stops early: no evaluation was a number"
+        for place, values in zip(self._memory.parameters, self._values):
+            place[...] = values
+        return f"it stops early: the model has the values of epoch {self._best['epoch']}, the best"
