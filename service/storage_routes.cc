@@ -126,7 +126,8 @@ struct ByteRange {
 // "bytes 0-99/200", "bytes 0-99/*", "bytes */200"; nothing: all of it.
 absl::StatusOr<ByteRange> RangeOf(const Request& request) {
   std::string text = request.get_header_value("Content-Range");
-  if (text.empty()) return ByteRange{.total = static_cast<int64_t>(request.content_length_)};
+  const auto length = static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"));
+  if (text.empty()) return ByteRange{.total = length};
   const absl::Status wrong = absl::InvalidArgumentError("Content-Range must be like bytes 0-99/200");
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, "bytes ")) return wrong;
