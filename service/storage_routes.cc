@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -167,16 +166,8 @@ void Get(const ObjectStore& objects, const Request& request, Response& response)
   const absl::StatusOr<StoredObject> object = objects.Find(request.matches[1], request.matches[2]);
   if (!object.ok()) return AnswerError(object.status(), response);
   if (request.get_param_value("alt") != "media") return AnswerJson(ResourceOf(*object), response);
-  auto file = std::make_shared<std::ifstream>(objects.PathOf(object->bucket, object->name).value(), std::ios::binary);
-  response.set_content_provider(static_cast<size_t>(object->bytes), "application/octet-stream",
-                                [file](size_t offset, size_t length, httplib::DataSink& sink) {
-                                  char block[65536];
-                                  file->clear();
-                                  file->seekg(static_cast<std::streamoff>(offset));
-                                  file->read(block, static_cast<std::streamsize>(std::min(length, sizeof(block))));
-                                  if (file->gcount() == 0) return false;  // it has become shorter
-                                  return sink.write(block, static_cast<size_t>(file->gcount()));
-                                });
+  AnswerFile(objects.PathOf(object->bucket, object->name).value(), static_cast<size_t>(object->bytes),
+             "application/octet-stream", response);
 }
 
 }  // namespace
