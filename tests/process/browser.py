@@ -69,9 +69,15 @@ class Browser:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def shown(self, selector):
-        """What can be seen of it, as text: of each a line."""
-        found = self.driver.find_elements(By.CSS_SELECTOR, selector)
-        return "\n".join(node.text for node in found if node.is_displayed())
+        """What can be seen of it, as text: of each a line. In one look, since the page may change between two."""
+        return self.run(
+            "return [...document.querySelectorAll(arguments[0])].filter((node) => node.checkVisibility())"
+            ".map((node) => node.innerText).join('\\n')", selector)  # fmt: skip
+
+    def press(self, selector):
+        """Once it is shown, wherever the page has moved it by then."""
+        self.until(lambda: self.shown(selector), f"no {selector}")
+        self.run("document.querySelector(arguments[0]).click()", selector)
 
     def button(self, name):
         """One that can be seen and pressed."""
