@@ -1,5 +1,8 @@
 #include "service/http_answer.h"
 
+#include <algorithm>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +48,18 @@ void AnswerError(const absl::Status& status, httplib::Response& response) {
 
 void AnswerOr(const absl::StatusOr<json>& answer, httplib::Response& response) {
   return answer.ok() ? AnswerJson(*answer, response) : AnswerError(answer.status(), response);
+}
+
+void AnswerFile(const std::string& path, size_t bytes, const std::string& type, httplib::Response& response) {
+  auto file = std::make_shared<std::ifstream>(path, std::ios::binary);
+  response.set_content_provider(bytes, type, [file](size_t offset, size_t length, httplib::DataSink& sink) {
+    char block[65536];
+    file->clear();
+    file->seekg(static_cast<std::streamoff>(offset));
+    file->read(block, static_cast<std::streamsize>(std::min(length, sizeof(block))));
+    if (file->gcount() == 0) return false;
+    return sink.write(block, static_cast<size_t>(file->gcount()));
+  });
 }
 
 absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,

@@ -23,6 +23,9 @@ nlohmann::json ErrorBody(int code, const std::string& message, const std::string
 
 void AnswerOr(const absl::StatusOr<nlohmann::json>& answer, httplib::Response& response);
 
+// The first `bytes` of a file, a block at a time. One that has become shorter breaks the answer off.
+void AnswerFile(const std::string& path, size_t bytes, const std::string& type, httplib::Response& response);
+
 // Errors: OUT_OF_RANGE beyond `most` bytes, of which no more are read.
 absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,
                                      size_t most);

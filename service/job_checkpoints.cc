@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schema/checkpoint_format.h"
+#include "schema/typed_command.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -54,6 +55,13 @@ json ListCheckpoints(const std::string& job_dir) {
     list.push_back(Describe(job_dir, round));
   }
   return list;
+}
+
+std::string CommandToResume(const Job& job, const std::string& job_dir) {
+  if (job.state != JobState::kFailed && job.state != JobState::kCancelled) return "";
+  const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
+  if (!chief.ok() || chief->command.empty() || NewestCheckpoint(job_dir).empty()) return "";
+  return WithFlag(chief->command, "--resume");
 }
 
 }  // namespace downpour

@@ -9,8 +9,14 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "service/job.h"
+
 namespace downpour {
 
 nlohmann::json ListCheckpoints(const std::string& job_dir);
+
+// What a person types to continue a job that failed or was cancelled. Empty of any other one, where no checkpoint is
+// complete, and where no chief said by what command it was started.
+std::string CommandToResume(const Job& job, const std::string& job_dir);
 
 }  // namespace downpour

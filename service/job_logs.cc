@@ -107,6 +107,13 @@ LogPlaces LogReader::places() const {
   return places;
 }
 
+std::string LogFileOf(const std::string& job_dir, const std::string& task) {
+  for (const fs::path& file : LogFiles(job_dir)) {
+    if (TaskName(file.stem()) == task) return file;
+  }
+  return "";
+}
+
 std::vector<LogEntry> ReadNewLogs(const Job& job, const std::string& job_dir, const LogChoice& choice,
                                   LogMarks* marks) {
   // Of one task, or of severe words, much is read to find them.

@@ -55,6 +55,9 @@ class LogReader {
   std::set<std::pair<std::string, size_t>> next_;  // the time of each one's next line, and its place in logs_
 };
 
+// The path of one task's log, by AI Platform's name of the task; empty if there is none.
+std::string LogFileOf(const std::string& job_dir, const std::string& task);
+
 // How far each log was read, in bytes, by its file's name without its end.
 using LogMarks = std::map<std::string, int64_t>;
 // Of one task (by AI Platform's name), at least so severe; empty: all.

@@ -93,7 +93,7 @@ absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobS
     const std::vector<std::string> known = {
         "jobId",      "labels",    "trainingInput", "trainingOutput", "predictionInput", "predictionOutput",
         "createTime", "startTime", "endTime",       "state",          "errorMessage",    "stateMessage",
-        "etag",       "jobFile",   "jobPosition"};
+        "etag",       "jobFile",   "jobFolder",     "jobPosition"};
     if (absl::c_linear_search(known, key)) continue;  // a slip for labels would take all of them away
     return absl::InvalidArgumentError(absl::StrCat(OneLine(key, 100), " is no field of a job", DidYouMean(key, known)));
   }
@@ -104,11 +104,12 @@ absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobS
   return ResourceOf(*changed);
 }
 
-// One job, and of a tuning job its trials.
+// One job and its folder, and of a tuning job its trials.
 absl::StatusOr<json> Describe(const std::string& name, JobService& service) {
   const absl::StatusOr<Job> job = service.Find(name);
   if (!job.ok()) return job.status();
   json resource = ResourceOf(*job);
+  resource["jobFolder"] = service.FolderOf(name).job_dir();
   if (!IsTuning(*job)) return resource;
   const absl::StatusOr<std::vector<Job>> trials = service.Trials(name);
   if (!trials.ok()) return trials.status();

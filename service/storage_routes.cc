@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -126,7 +125,8 @@ struct ByteRange {
 // "bytes 0-99/200", "bytes 0-99/*", "bytes */200"; nothing: all of it.
 absl::StatusOr<ByteRange> RangeOf(const Request& request) {
   std::string text = request.get_header_value("Content-Range");
-  if (text.empty()) return ByteRange{.total = static_cast<int64_t>(request.content_length_)};
+  const auto length = static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"));
+  if (text.empty()) return ByteRange{.total = length};
   const absl::Status wrong = absl::InvalidArgumentError("Content-Range must be like bytes 0-99/200");
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, "bytes ")) return wrong;
@@ -166,16 +166,8 @@ void Get(const ObjectStore& objects, const Request& request, Response& response)
   const absl::StatusOr<StoredObject> object = objects.Find(request.matches[1], request.matches[2]);
   if (!object.ok()) return AnswerError(object.status(), response);
   if (request.get_param_value("alt") != "media") return AnswerJson(ResourceOf(*object), response);
-  auto file = std::make_shared<std::ifstream>(objects.PathOf(object->bucket, object->name).value(), std::ios::binary);
-  response.set_content_provider(static_cast<size_t>(object->bytes), "application/octet-stream",
-                                [file](size_t offset, size_t length, httplib::DataSink& sink) {
-                                  char block[65536];
-                                  file->clear();
-                                  file->seekg(static_cast<std::streamoff>(offset));
-                                  file->read(block, static_cast<std::streamsize>(std::min(length, sizeof(block))));
-                                  if (file->gcount() == 0) return false;  // it has become shorter
-                                  return sink.write(block, static_cast<size_t>(file->gcount()));
-                                });
+  AnswerFile(objects.PathOf(object->bucket, object->name).value(), static_cast<size_t>(object->bytes),
+             "application/octet-stream", response);
 }
 
 }  // namespace

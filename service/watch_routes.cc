@@ -1,6 +1,7 @@
 #include "service/watch_routes.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/job_checkpoints.h"
 #include "service/job_filter.h"
@@ -186,6 +188,28 @@ json History(const Request& request, const Job& job, const std::string& job_dir)
   return history;
 }
 
+json Checkpoints(const Request&, const Job& job, const std::string& job_dir) {
+  json answer = {{"checkpoints", ListCheckpoints(job_dir)}};
+  if (std::string command = CommandToResume(job, job_dir); !command.empty()) answer["resume"] = std::move(command);
+  return answer;
+}
+
+// One log as it is: its end is where the task writes.
+void RawLog(const Request& request, Response& response, JobService& service) {
+  const absl::StatusOr<Job> job = service.Find(request.matches[1]);
+  if (!job.ok()) return AnswerError(job.status(), response);
+  const std::string task = request.matches[2];
+  const std::string path = LogFileOf(service.FolderOf(job->name).job_dir(), task);
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error) {
+    const std::string why = absl::StrCat("the job ", job->name, " has no log of ", OneLine(task, 100));
+    return AnswerError(absl::NotFoundError(why), response);
+  }
+  response.set_header("Content-Disposition", absl::StrCat("attachment; filename=\"", job->name, "-", task, ".log\""));
+  AnswerFile(path, bytes, "text/plain; charset=utf-8", response);
+}
+
 // Of the job that the path names.
 using JobHandler = std::function<absl::StatusOr<json>(const Request&, const Job&, const std::string& job_dir)>;
 httplib::Server::Handler OfJob(JobService& service, JobHandler handler) {
@@ -232,10 +256,10 @@ void AddWatchRoutes(httplib::Server& server, JobService& service) {
     response.set_content(*status, "application/json");
   });
   server.Get(job + "/history", OfJob(service, History));
-  server.Get(job + "/checkpoints", OfJob(service, [](const Request&, const Job&, const std::string& dir) {
-               return json{{"checkpoints", ListCheckpoints(dir)}};
-             }));
+  server.Get(job + "/checkpoints", OfJob(service, Checkpoints));
   server.Get(job + "/logs", OfJob(service, Logs));
+  server.Get(job + "/logs/([^/]+)",
+             [&service](const Request& request, Response& response) { RawLog(request, response, service); });
   server.Post(job + ":checkpoint", WithBody([&service](const Request& request, const std::string&) {
                 return WriteCheckpoint(request.matches[1], service);
               }));

@@ -16,27 +16,49 @@ export function setToken(token) {
 
 export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN));
 
-async function ask(method, path, body) {
+/** The answer's head and what `read` makes of its body. `body` is an object, sent as JSON, or a file. */
+async function send(method, path, body, read) {
   const headers = {};
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  let response;
-  let text;
+  const isFile = body instanceof Blob;
+  if (body !== undefined) headers["Content-Type"] = isFile ? "application/octet-stream" : "application/json";
   try {
-    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-    text = await response.text();
+    const response = await fetch(path, { method, headers, body: isFile ? body : JSON.stringify(body) });
+    return { response, content: await read(response) };
   } catch {
     throw new ServiceError(0, "the service does not answer");
   }
+}
+
+function understood({ response, content }) {
   let answer = null;
   try {
-    answer = JSON.parse(text);
+    answer = JSON.parse(content);
   } catch {
     throw new ServiceError(response.status, `the service's answer (${response.status}) is not understood`);
   }
   if (!response.ok) throw new ServiceError(response.status, answer?.error?.message ?? `error ${response.status}`);
   return answer;
+}
+
+const asText = (response) => response.text();
+const ask = async (method, path, body) => understood(await send(method, path, body, asText));
+
+/** A file's bytes; what an error says is JSON as ever. */
+async function blob(path) {
+  const answer = await send("GET", path, undefined, (response) => (response.ok ? response.blob() : response.text()));
+  return answer.response.ok ? answer.content : understood(answer);
+}
+
+/** Resumable, since other uploads may not be as large. Returns the file's gs:// address. */
+async function upload(bucket, name, file) {
+  const begin = `/upload/storage/v1/b/${bucket}/o${query({ uploadType: "resumable", name })}`;
+  const begun = await send("POST", begin, undefined, asText);
+  understood(begun);
+  const { pathname, search } = new URL(begun.response.headers.get("Location"));
+  await ask("PUT", pathname + search, file);
+  return `gs://${bucket}/${name}`;
 }
 
 const query = (words) => {
@@ -52,6 +74,10 @@ export const api = {
   history: (name, after) => ask("GET", path(name, `/history${query({ after })}`)),
   checkpoints: (name) => ask("GET", path(name, "/checkpoints")),
   logs: (name, words) => ask("GET", path(name, `/logs${query(words)}`)),
+  rawLog: (name, task) => path(name, `/logs/${encodeURIComponent(task)}`), // its address
+  objects: (bucket, prefix) => ask("GET", `/storage/v1/b/${encodeURIComponent(bucket)}/o${query({ prefix })}`),
+  blob,
+  upload,
   submit: (job) => ask("POST", JOBS, job),
   cancel: (name) => ask("POST", path(name, ":cancel"), {}),
   checkpoint: (name) => ask("POST", path(name, ":checkpoint"), {}),

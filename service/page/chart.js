@@ -5,11 +5,12 @@ import { DASH, duration, number } from "./format.js";
 
 const HEIGHT = 190;
 const EDGE = { top: 12, right: 14, bottom: 24, left: 56 };
-const COLORS = 8;
 const STOPS = 1000; // of the slider
 const TABLE_ROWS = 20;
 const LOG_FROM = 30; // a curve that spans more is drawn on a logarithmic scale, if it may be
-const MOST_NAMED = 8; // series in the legend and the readout
+const COLORS = 8;
+const MOST_NAMED = COLORS; // series in the legend and the readout
+const SPARK_POINTS = 120;
 
 let count = 0;
 
@@ -54,6 +55,21 @@ export function nearest(xs, x) {
 
 const isKnown = (y) => y !== null && y !== undefined;
 const lastKnown = (ys) => ys.findLast(isKnown);
+const andOthers = (count) => (count > 0 ? [`and ${count} ${count === 1 ? "other" : "others"}`] : []);
+
+/** Its colour; those that nobody names stand back. */
+const lineClass = (series, i) => `line-${i < MOST_NAMED ? (series.color ?? 0) % COLORS : "rest"}`;
+
+function extent(ys) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const y of ys) {
+    if (!isKnown(y)) continue;
+    if (y < low) low = y;
+    if (y > high) high = y;
+  }
+  return [low, high];
+}
 
 export class Chart {
   /**
@@ -62,7 +78,7 @@ export class Chart {
   constructor(title, { format = number, base = 0, most = Infinity, log = false, zero = false } = {}) {
     Object.assign(this, { title, format, base, most, log, zero, series: [], marks: [], at: null });
     const id = `chart-${++count}`;
-    this.svg = svg("svg", { "aria-hidden": "true", height: HEIGHT });
+    this.svg = svg("svg", { role: "img", "aria-label": title, height: HEIGHT });
     this.scrub = el("input", { type: "range", class: "scrub", min: 0, max: STOPS, value: STOPS,
       "aria-label": `${title}: point in time`, "aria-describedby": `${id}-text`, oninput: () => this.read() });
     this.scrub.addEventListener("pointermove", (event) => this.point(event));
@@ -96,19 +112,18 @@ export class Chart {
     const named = this.series.length > 1;
     const last = lastKnown(first.y);
     if (this.at === null) say(this.now, last === undefined || this.series.length > 2 ? "" : this.format(last));
-    const parts = this.series.slice(0, MOST_NAMED).map((s) => {
-      const ys = s.y.filter(isKnown);
-      const low = ys.reduce((a, b) => Math.min(a, b), Infinity);
-      const high = ys.reduce((a, b) => Math.max(a, b), -Infinity);
-      const range = `now ${this.format(ys.at(-1))}, first ${this.format(ys[0])}, ` +
-        `lowest ${this.format(low)}, highest ${this.format(high)}`;
+    const shown = this.series.slice(0, MOST_NAMED);
+    const others = andOthers(this.series.length - shown.length);
+    const newest = shown.map((s) => `${named ? `${s.name} ` : ""}${this.format(lastKnown(s.y))}`);
+    this.svg.setAttribute("aria-label", `${this.title}, newest: ${[...newest, ...others].join(", ")}`);
+    const ranges = shown.map((s) => {
+      const [low, high] = extent(s.y);
+      const range = `first ${this.format(s.y.find(isKnown))}, lowest ${this.format(low)}, highest ${this.format(high)}`;
       return named ? `${s.name}: ${range}` : range;
     });
-    const more = this.series.length - parts.length;
-    if (more > 0) parts.push(`And ${more} more`);
-    say(this.text, `${parts.join(". ")}. The last point is at ${duration(first.x.at(-1))}.`);
-    keep(this.legend, named ? this.series.slice(0, MOST_NAMED) : [], (s) => s.name,
-      (s) => el("li", {}, el("span", { class: `key line-${(s.color ?? 0) % COLORS}` }), s.name), () => {});
+    say(this.text, `${[...ranges, ...others].join(". ")}. The last point is at ${duration(first.x.at(-1))}.`);
+    keep(this.legend, named ? [...shown, ...others.map((name) => ({ name }))] : [], (s) => s.name,
+      (s) => el("li", {}, s.x && el("span", { class: `key ${lineClass(s, 0)}` }), s.name), () => {});
   }
 
   /** The values to pixels and back. */
@@ -117,21 +132,15 @@ export class Chart {
     const xs = this.series.flatMap((s) => [s.x[0], s.x.at(-1)]);
     let [left, right] = [Math.min(...xs), Math.max(...xs)];
     if (right - left < 1e-9) right = left + 1;
-    let low = Infinity;
-    let high = -Infinity;
-    for (const { y } of this.series) {
-      for (const value of y) {
-        if (!isKnown(value)) continue;
-        if (value < low) low = value;
-        if (value > high) high = value;
-      }
-    }
+    let [low, high] = extent(this.series.flatMap((s) => extent(s.y)));
+    const floor = low >= 0 ? 0 : -Infinity; // a scale does not begin below what there can be
     const log = this.log && low > 0 && high / low > LOG_FROM;
     if (this.zero) low = Math.min(0, low);
     if (this.zero && high > 0) high = ticks(low, high * 1.25, 4, this.base).find((tick) => tick >= high) ?? high;
-    if (high - low < 1e-12) [low, high] = [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
+    const isFlat = high - low < 1e-12;
+    if (isFlat) [low, high] = high === 0 ? [0, 1] : [low - Math.abs(low) * 0.1, high + Math.abs(high) * 0.1];
     else if (!log) [low, high] = [this.zero ? low : low - (high - low) * 0.04, high + (high - low) * 0.06];
-    high = Math.min(high, this.most);
+    [low, high] = [Math.max(low, floor), Math.min(high, this.most)];
     const inner = { width: width - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
     const part = log ? (y) => Math.log(y / low) / Math.log(high / low) : (y) => (y - low) / (high - low);
     return {
@@ -161,11 +170,12 @@ export class Chart {
       parts.push(svg("line", { class: "mark", x1: x, x2: x, y1: EDGE.top, y2: HEIGHT - EDGE.bottom }));
     }
     const few = (series) => series.x.length <= 2;
-    for (const series of this.series) {
-      parts.push(svg("path", { class: `line line-${(series.color ?? 0) % COLORS}`, d: pathOf(series, s) }));
+    const lines = this.series.map((series, i) => ({ series, color: lineClass(series, i) })).reverse();
+    for (const { series, color } of lines) {
+      parts.push(svg("path", { class: `line ${color}`, d: pathOf(series, s) }));
       if (!few(series) && !series.dots) continue;
       series.x.forEach((x, i) => isKnown(series.y[i]) && parts.push(
-        svg("circle", { class: `dot line-${(series.color ?? 0) % COLORS}`, cx: s.x(x), cy: s.y(series.y[i]), r: 3 })));
+        svg("circle", { class: `dot ${color}`, cx: s.x(x), cy: s.y(series.y[i]), r: 3 })));
     }
     this.cursor = svg("g", {});
     this.svg.setAttribute("viewBox", `0 0 ${s.width} ${HEIGHT}`);
@@ -197,10 +207,10 @@ export class Chart {
     this.cursor.replaceChildren(
       svg("line", { class: "cursor", x1: s.x(x), x2: s.x(x), y1: EDGE.top, y2: HEIGHT - EDGE.bottom }),
       ...found.map(({ series, i }) => svg("circle",
-        { class: `dot line-${(series.color ?? 0) % COLORS}`, cx: s.x(series.x[i]), cy: s.y(series.y[i]), r: 4 })));
+        { class: `dot ${lineClass(series, 0)}`, cx: s.x(series.x[i]), cy: s.y(series.y[i]), r: 4 })));
     const values = found.map(({ series, i }) =>
       (this.series.length > 1 ? `${series.name} ` : "") + this.format(series.y[i]));
-    const words = `${duration(x)}: ${values.join(", ")}`;
+    const words = `${duration(x)}: ${[...values, ...andOthers(this.series.length - MOST_NAMED)].join(", ")}`;
     say(this.now, words);
     return words;
   }
@@ -214,15 +224,14 @@ export class Chart {
   /** Some of the points, evenly spread, while the table is open. */
   tabulate() {
     if (!this.details.open || this.series.length === 0) return;
-    const named = this.series.slice(0, MOST_NAMED);
-    const longest = named.reduce((a, b) => (b.x.length > a.x.length ? b : a)).x;
+    const longest = this.series.reduce((a, b) => (b.x.length > a.x.length ? b : a)).x;
     const step = Math.max(1, Math.ceil(longest.length / TABLE_ROWS));
     const times = longest.filter((_, i) => i % step === 0 || i === longest.length - 1);
     this.table.replaceChildren(el("table", { "aria-label": this.title },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Elapsed"),
-        named.map((s) => el("th", { scope: "col", class: "number" }, s.name)))),
+        this.series.map((s) => el("th", { scope: "col", class: "number" }, s.name)))),
       el("tbody", {}, times.map((time) => el("tr", {}, el("th", { scope: "row" }, duration(time)),
-        named.map((s) => {
+        this.series.map((s) => {
           const value = s.y[nearest(s.x, time)];
           return el("td", { class: "number" }, isKnown(value) ? this.format(value) : DASH);
         }))))));
@@ -254,8 +263,8 @@ function pathOf({ x, y }, s) {
   return d;
 }
 
-/** A curve without axes, for a cell of a table; what it says stands beside it as a number. */
-export function spark(node, points) {
+/** A curve without axes, for a cell of a table: `name` is what it shows, and the newest value stands beside it. */
+export function spark(node, points, name, format) {
   const [width, height] = [72, 20];
   if (!node.firstChild) {
     node.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -263,9 +272,12 @@ export function spark(node, points) {
   }
   if (!points || points.x.length < 2 || node.drawnTo === points.x.at(-1)) return;
   node.drawnTo = points.x.at(-1);
-  const from = Math.max(0, points.x.length - 120);
+  const from = Math.max(0, points.x.length - SPARK_POINTS);
   const [x, y] = [points.x.slice(from), points.y.slice(from)];
-  const top = 1.2 * y.reduce((a, b) => Math.max(a, b ?? 0), 1e-9);
+  const [low, high] = extent(y);
+  const top = 1.2 * Math.max(high, 1e-9);
   const scale = { x: (v) => ((v - x[0]) / (x.at(-1) - x[0] || 1)) * width, y: (v) => 1 + (1 - v / top) * (height - 2) };
   node.firstChild.setAttribute("d", pathOf({ x, y }, scale));
+  node.setAttribute("aria-label", `${name} over time, newest: ${format(lastKnown(y))}, lowest ${format(low)}, ` +
+    `highest ${format(high)}`);
 }

@@ -1,6 +1,7 @@
 // The checkpoints of a job that are on its disk.
 
 import { api, repeat } from "./api.js";
+import { copyable } from "./copy.js";
 import { el, section, say, show, table } from "./dom.js";
 import { bytes, clock, number, word } from "./format.js";
 import { badge } from "./list.js";
@@ -19,20 +20,25 @@ const COLUMNS = [
 const theBest = ({ round, metric, value, epoch }) =>
   `The best: ${round}, ${metric} ${Number(value.toPrecision(4))} after ${epoch} epochs.`;
 
+/** `resume` tells by which command the job continues, where it can. */
 export function checkpointList(name) {
   const rows = table("Checkpoints", COLUMNS);
-  const none = el("p", { class: "empty" }, "There is none yet.");
   const how = el("p", { class: "dim" });
-  const node = section("checkpoints", "Checkpoints", none, rows.node, how);
+  const node = section("checkpoints", "Checkpoints", rows.node, how);
+  const command = copyable("command");
+  const resume = el("div", { class: "resume", hidden: true },
+    el("p", {}, "Continue from the newest checkpoint, on the service's machine:"), command.node);
+  const view = { node, resume, isEmpty: true, update };
   const refresh = repeat(async () => {
-    const { checkpoints } = await api.checkpoints(name);
-    rows.update(checkpoints, (c) => c.round);
-    show(rows.node, checkpoints.length > 0);
-    show(none, checkpoints.length === 0);
+    const answer = await api.checkpoints(name);
+    rows.update(answer.checkpoints, (c) => c.round);
+    show(resume, Boolean(answer.resume));
+    command.update(answer.resume ?? "");
+    view.isEmpty = answer.checkpoints.length === 0;
   }, 15);
   let newest = "";
-  const update = (checkpoint) => {
-    const said = `${checkpoint?.round} ${checkpoint?.writing}`;
+  function update(checkpoint, over) {
+    const said = `${checkpoint?.round} ${checkpoint?.writing} ${over}`;
     if (said !== newest) refresh();
     newest = said;
     say(how, [
@@ -41,6 +47,6 @@ export function checkpointList(name) {
       checkpoint?.lastError && `The last round: ${checkpoint.lastError}.`,
       checkpoint?.intervalSeconds && `One every ${number(checkpoint.intervalSeconds)} s (${checkpoint.intervalWhy}).`]
       .filter(Boolean).join(" "));
-  };
-  return { node, update };
+  }
+  return view;
 }

@@ -23,10 +23,10 @@ export function trainingCurves() {
   const learning = new Chart("Learning rate", { log: true });
   const others = new Map(); // metrics of the user's
   const grid = el("div", { class: "charts" }, [loss, accurate, rate, staleness, learning].map((chart) => chart.node));
-  const none = el("p", { class: "empty" });
-  const node = section("curves", "Curves", none, grid);
+  const node = section("curves", "Curves", grid);
+  const view = { node, isEmpty: true, update };
 
-  const update = (history, marks, over) => {
+  function update(history, marks) {
     const train = (column) => history.series("train", column);
     const evaluated = (column) => history.series("eval", column);
     // A short job has more epochs than lines by the clock.
@@ -46,10 +46,9 @@ export function trainingCurves() {
       others.get(column).update(all(named(train(column), "training", 0),
         named(evaluated(column), "evaluation", 1, { dots: true })));
     }
-    say(none, over ? "The job left no numbers." : "There are no numbers yet. They come once the job trains.");
-    show(none, !trained && !evaluated("loss") && !train("examplesPerSecond"));
-  };
-  return { node, update };
+    view.isEmpty = [...grid.children].every((chart) => chart.hidden);
+  }
+  return view;
 }
 
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
@@ -87,7 +86,7 @@ export function taskCurves() {
     ["gpuMemoryBytes", new Chart("GPU memory", { format: bytes, base: 1024, zero: true })],
     ["examplesPerSecond", new Chart("Examples per second of each", { zero: true })],
   ];
-  const node = el("div", { class: "of-tasks", hidden: true },
+  const node = el("details", { class: "of-tasks", hidden: true }, el("summary", {}, "Curves of each task"),
     el("p", {}, el("label", { for: "curves-of" }, "Curves of "), choice),
     el("div", { class: "charts" }, charts.map(([, chart]) => chart.node)));
 

@@ -10,7 +10,7 @@ function fill(node, props, children) {
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && value !== undefined && value !== null) node.setAttribute(name, value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(2).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
@@ -51,8 +51,9 @@ export function keep(parent, items, keyOf, make, update) {
 }
 
 /**
- * A table that becomes one card for each row where it is narrow. `columns`: [{name, number, make, update}]. Roles are
- * said, since a browser forgets those of a table that is laid out otherwise.
+ * A table that becomes one card for each row where it is narrow. `columns`: [{name, number, optional, make, update}];
+ * one that is optional is put away while no row has anything in it. Roles are said, since a browser forgets those of a
+ * table that is laid out otherwise.
  */
 export function table(label, columns) {
   const head = el("tr", { role: "row" }, columns.map((c) =>
@@ -73,14 +74,29 @@ export function table(label, columns) {
     else if (c.text) say(cell, c.text(item) ?? DASH);
     cell.toggleAttribute("data-empty", cell.textContent === DASH);
   });
-  return { node, update: (items, keyOf) => keep(body, items, keyOf, makeRow, updateRow) };
+  const putAway = () => columns.forEach((c, i) => {
+    if (!c.optional) return;
+    const cells = [...body.children].map((row) => row.children[i]);
+    const isEmpty = cells.every((cell) => cell.hasAttribute("data-empty"));
+    for (const cell of [head.children[i], ...cells]) show(cell, !isEmpty);
+  });
+  const update = (items, keyOf) => {
+    keep(body, items, keyOf, makeRow, updateRow);
+    putAway();
+  };
+  return { node, update };
 }
 
-/** A row of figures; each `update` gives the values in order. */
+/** A row of figures; each `update` gives the values in order. Those that are not known are left out. */
 export function tiles(names) {
   const values = names.map(() => el("dd", {}, DASH));
-  const node = el("dl", { class: "tiles" }, names.map((name, i) => el("div", {}, el("dt", {}, name), values[i])));
-  return { node, update: (texts) => texts.forEach((text, i) => say(values[i], text)) };
+  const node = el("dl", { class: "tiles" },
+    names.map((name, i) => el("div", { hidden: true }, el("dt", {}, name), values[i])));
+  const update = (texts) => texts.forEach((text, i) => {
+    say(values[i], text);
+    show(values[i].parentNode, text !== DASH);
+  });
+  return { node, update };
 }
 
 /** Said once to a screen reader, when what it would not find by itself has changed. */

@@ -59,6 +59,10 @@ export function clock(when) {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
 }
 
+/** With a capital, unless it begins with a path or the like, and a full stop. */
+export const sentence = (text) => text.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()) +
+  (/[.!?:]$/.test(text) ? "" : ".");
+
 /** RUNNING -> Running */
 export const word = (state) => state.charAt(0) + state.slice(1).toLowerCase();
 

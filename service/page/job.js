@@ -1,11 +1,14 @@
 // One job: how it goes, its buttons, and its sections.
 
+import { aboutJob } from "./about.js";
 import { api, repeat } from "./api.js";
 import { checkpointList } from "./checkpoints.js";
 import { taskCurves, trainingCurves } from "./curves.js";
 import { confirm } from "./dialog.js";
 import { announce, el, keep, say, section, show, tiles } from "./dom.js";
-import { accuracy, counted, DASH, duration, elapsedOf, isOver, number, percent, rate, word } from "./format.js";
+import { outputList } from "./files.js";
+import { accuracy, counted, DASH, duration, elapsedOf, isOver, number, percent, rate, sentence,
+  word } from "./format.js";
 import { History } from "./history.js";
 import { badge } from "./list.js";
 import { logView } from "./logs.js";
@@ -29,14 +32,16 @@ function figures({ status, summary }, job) {
     done: p.examples > 0 ? p.examplesCommitted / p.examples : undefined };
 }
 
-/** How far the job is, and its figures. */
+/** How far the job is, and its figures; nothing of one that has not begun. */
 function progressView() {
   const bar = el("progress", { max: 1, "aria-label": "Progress", hidden: true });
   const share = el("span", {});
   const epochs = el("span", { class: "dim" });
+  const whole = el("div", { class: "whole" }, bar, share, epochs);
   const numbers = tiles(["Elapsed", "Remaining", "Examples", "Training loss", "Evaluation loss", "Accuracy",
     "Staleness"]);
-  const update = (now, over) => {
+  const view = { nodes: [whole, numbers.node], isEmpty: true, update, share: () => share.textContent };
+  function update(now, over) {
     show(bar, now.done !== undefined);
     if (now.done !== undefined) bar.value = now.done;
     say(share, now.done === undefined ? "" : percent(Math.floor(now.done * 1000) / 1000, 1));
@@ -44,20 +49,38 @@ function progressView() {
     say(epochs, now.epoch === undefined ? "" : `${counted(now.epoch)}${of} epochs`);
     numbers.update([duration(now.elapsed), over ? DASH : duration(now.remaining), rate(now.rate),
       number(now.loss), number(now.evalLoss), accuracy(now.accuracy), number(now.staleness)]);
-  };
-  return { nodes: [el("div", { class: "whole" }, bar, share, epochs), numbers.node], update,
-    share: () => share.textContent };
+    view.isEmpty = !whole.textContent && now.rate === undefined;
+  }
+  return view;
 }
 
 /** Why the job is as it is, for whoever has to do something about it. */
 function troubles(job, { status, summary }, unanswered) {
   const said = status ?? summary ?? {};
-  return [job.errorMessage || said.errorMessage, job.stateMessage, said.stalled && `It stands still: ${said.stalled}`,
-    said.diverging && `It does not learn: ${said.diverging}`, unanswered].filter(Boolean);
+  return [job.state !== "CANCELLED" && (job.errorMessage || said.errorMessage),
+    said.stalled && `It stands still: ${said.stalled}`, said.diverging && `It does not learn: ${said.diverging}`,
+    unanswered].filter(Boolean);
 }
 
-const WITHOUT_STATUS = { QUEUED: "It waits for its turn.", PREPARING: "It is being started.",
-  CANCELLING: "It is being cancelled.", FAILED: "It left no status.", CANCELLED: "It left no status." };
+const STATE_SAYS = { QUEUED: "It waits for its turn.", PREPARING: "It is being started.",
+  CANCELLING: "It is being cancelled." };
+
+/** The same where nothing is wrong. */
+function notices(job, { status }) {
+  const isAlone = job.state === "RUNNING" && !status?.tasks?.length && !job.trainingInput?.hyperparameters;
+  return [job.state === "CANCELLED" && job.errorMessage, job.stateMessage,
+    !job.stateMessage && STATE_SAYS[job.state], isAlone && "No task has joined yet."].filter(Boolean).map(sentence);
+}
+
+/** A list that is there only while it has something to say. */
+function wordList(kind) {
+  const node = el("ul", { class: kind, hidden: true });
+  const update = (words) => {
+    keep(node, words, (text) => text, (text) => el("li", {}, text), () => {});
+    show(node, words.length > 0);
+  };
+  return { node, update };
+}
 
 function buttons(name, refresh, tell) {
   const run = async (act, words) => {
@@ -84,8 +107,7 @@ function buttons(name, refresh, tell) {
         }
       }) }, "Delete");
   const update = (state, isSearch) => {
-    show(checkpoint, !isOver(state) && !isSearch);
-    checkpoint.disabled = state !== "RUNNING";
+    show(checkpoint, state === "RUNNING" && !isSearch);
     show(cancel, !isOver(state));
     cancel.disabled = state === "CANCELLING";
     show(remove, isOver(state));
@@ -98,20 +120,22 @@ function jobFile() {
   const text = el("pre", { tabindex: 0, role: "region", "aria-label": "Job file" });
   const node = section("file", "Job file", el("details", {}, el("summary", {}, "Show"), text));
   const update = (job) => say(text, job.jobFile || JSON.stringify(job.trainingInput, null, 2));
-  return { node, update };
+  return { node, isEmpty: false, update };
 }
 
-const NEARBY = [["trials", "Trials"], ["curves", "Curves"], ["tasks", "Tasks"], ["waits", "Waits"],
-  ["failures", "Failures"], ["checkpoints", "Checkpoints"], ["log", "Log"], ["file", "Job file"]];
+const NEARBY = [["about", "About"], ["trials", "Trials"], ["curves", "Curves"], ["tasks", "Tasks"], ["waits", "Waits"],
+  ["failures", "Failures"], ["checkpoints", "Checkpoints"], ["output", "Output"], ["log", "Log"], ["file", "Job file"]];
 
 // What a search has, whose trials train in its place, and what any other job has.
-const OF_SEARCH = ["trials", "log", "file"];
-const isShown = (id, isSearch) => (isSearch ? OF_SEARCH.includes(id) : id !== "trials");
+const OF_SEARCH = ["about", "trials", "log", "file"];
+const belongs = (id, isSearch) => (isSearch ? OF_SEARCH.includes(id) : id !== "trials");
+const FEW = 4; // sections that are found without links to them
 
 function makeSections(name, stateOf) {
   const perTask = taskCurves();
-  return { perTask, trials: trialTable(), curves: trainingCurves(), tasks: taskTable(perTask.node), waits: waitList(),
-    failures: failureList(), checkpoints: checkpointList(name), log: logView(name, stateOf), file: jobFile() };
+  return { perTask, about: aboutJob(), trials: trialTable(), curves: trainingCurves(), tasks: taskTable(perTask.node),
+    waits: waitList(), failures: failureList(), checkpoints: checkpointList(name), output: outputList(),
+    log: logView(name, stateOf), file: jobFile() };
 }
 
 function showNone(main, name, words) {
@@ -130,7 +154,8 @@ class JobView {
     this.gone = false;
     this.state = el("span");
     this.answered = el("p", { class: "answer", hidden: true });
-    this.why = el("ul", { class: "troubles", hidden: true });
+    this.why = wordList("troubles");
+    this.notice = wordList("notices");
     this.progress = progressView();
     this.search = searchView();
     this.history = new History(name);
@@ -141,7 +166,8 @@ class JobView {
     main.replaceChildren(
       el("p", { class: "back" }, el("a", { href: "/" }, "All jobs")),
       el("div", { class: "head" }, el("h1", {}, name), this.state, this.actions.node),
-      this.answered, this.why, ...this.progress.nodes, ...this.search.nodes, this.nearby,
+      this.answered, this.why.node, this.notice.node, this.parts.checkpoints.resume,
+      ...this.progress.nodes, ...this.search.nodes, this.nearby,
       ...NEARBY.map(([id]) => this.parts[id].node));
     this.arrange();
   }
@@ -160,7 +186,7 @@ class JobView {
   }
 
   reply(words) {
-    say(this.answered, words.charAt(0).toUpperCase() + words.slice(1) + (words.endsWith(".") ? "" : "."));
+    say(this.answered, sentence(words));
     show(this.answered, true);
     announce(words);
   }
@@ -171,35 +197,43 @@ class JobView {
     showNone(this.main, this.name, error.message);
   }
 
-  /** What belongs to a job of this kind. */
+  /** What belongs to a job of this kind and has anything in it. */
   arrange() {
-    for (const node of this.progress.nodes) show(node, !this.isSearch());
+    for (const node of this.progress.nodes) show(node, !this.isSearch() && !this.progress.isEmpty);
     for (const node of this.search.nodes) show(node, this.isSearch());
+    const shown = NEARBY.map(([id]) => belongs(id, this.isSearch()) && !this.parts[id].isEmpty);
     NEARBY.forEach(([id], i) => {
-      for (const node of [this.parts[id].node, this.nearby.children[i]]) show(node, isShown(id, this.isSearch()));
+      for (const node of [this.parts[id].node, this.nearby.children[i]]) show(node, shown[i]);
     });
+    show(this.nearby, shown.filter(Boolean).length > FEW);
   }
 
   update(unanswered) {
     const { job, found, parts } = this;
     badge(this.state, job.state);
-    this.arrange();
     this.actions.update(job.state, this.isSearch());
     parts.file.update(job);
-    const words = troubles(job, found, unanswered);
-    keep(this.why, words, (text) => text, (text) => el("li", {}, text), () => {});
-    show(this.why, words.length > 0);
+    parts.about.update(job, Object.keys(this.history.tasks));
+    this.why.update(troubles(job, found, unanswered));
+    this.notice.update(notices(job, found));
     if (this.isSearch()) {
       this.search.update(job, found.trials);
       parts.trials.update(job);
-      return;
+    } else {
+      this.updateRun();
     }
+    this.arrange();
+  }
+
+  updateRun() {
+    const { job, found, parts } = this;
     this.progress.update(figures(found, job), isOver(job.state));
-    parts.tasks.update(found, this.history, found.summary ? "The job is over, and its tasks have left."
-      : WITHOUT_STATUS[job.state] ?? "No task has joined yet.");
-    parts.waits.update(found, isOver(job.state));
+    parts.tasks.update(found, this.history);
+    parts.waits.update(found);
     parts.failures.update(this.told().failures ?? [], found.status?.recovery ?? found.summary);
-    parts.checkpoints.update(found.status?.checkpoint ?? (found.summary && { round: found.summary.checkpoint }));
+    parts.checkpoints.update(found.status?.checkpoint ?? (found.summary && { round: found.summary.checkpoint }),
+      isOver(job.state));
+    parts.output.update(job);
   }
 
   async look() {
@@ -227,8 +261,9 @@ class JobView {
     const over = isOver(this.job.state);
     const { startTimeUnixMs: began, failures = [] } = this.told();
     const marks = began ? failures.map((f) => ({ x: (f.unixMs - began) / 1000 })) : [];
-    this.parts.curves.update(this.history, marks, over);
+    this.parts.curves.update(this.history, marks);
     if (moved) this.parts.perTask.update(this.history);
+    this.arrange();
     return !(over && !moved && this.found.summary);
   }
 }

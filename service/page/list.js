@@ -2,7 +2,7 @@
 
 import { api, repeat } from "./api.js";
 import { announce, el, keep, say, show, table } from "./dom.js";
-import { accuracy, clock, DASH, duration, elapsedOf, isOver, metricText, number, percent, trialCount,
+import { accuracy, clock, DASH, duration, elapsedOf, isOver, metricText, number, percent, sentence, trialCount,
   word } from "./format.js";
 
 const STATES = ["RUNNING", "PREPARING", "QUEUED", "CANCELLING", "SUCCEEDED", "FAILED", "CANCELLED"];
@@ -23,16 +23,27 @@ function searchProgress(trials) {
 }
 
 function makeProgress(job) {
-  return [el("progress", { max: 1, "aria-label": `Progress of ${job.jobId}` }), el("span", { class: "percent" })];
+  return [el("progress", { max: 1, "aria-label": `Progress of ${job.jobId}` }), el("span", { class: "percent" }),
+    el("span", { class: "reason" })];
+}
+
+/** Why it failed, or is not further. Of the service's own copy of the job file the folder is of no use. */
+function reasonOf({ errorMessage, stateMessage }) {
+  const why = errorMessage ?? stateMessage;
+  return why ? sentence(why.replace(/^\S*\/service\/job\.json:/, "job.json:")) : "";
 }
 
 function updateProgress(cell, job) {
-  const bar = cell.querySelector("progress");
+  const [bar, share, reason] = cell.children;
   const { done, trials } = job;
+  const why = reasonOf(job);
   show(bar, done !== undefined);
   if (done !== undefined) bar.value = done;
-  say(cell.querySelector(".percent"), trials ? searchProgress(trials)
-    : done === undefined ? DASH : percent(Math.floor(done * 1000) / 1000, 1));
+  say(share, trials ? searchProgress(trials)
+    : done !== undefined ? percent(Math.floor(done * 1000) / 1000, 1) : why ? "" : DASH);
+  say(reason, why);
+  reason.dataset.state = job.state;
+  cell.toggleAttribute("data-bare", !share.textContent);
 }
 
 const COLUMNS = [

@@ -3,6 +3,7 @@
 import { api, repeat } from "./api.js";
 import { byName } from "./curves.js";
 import { el, keep, say, section, show } from "./dom.js";
+import { fileLink } from "./files.js";
 import { isOver } from "./format.js";
 
 const MOST_LINES = 3000;
@@ -26,21 +27,29 @@ export function logView(name, stateOf) {
   const follow = el("input", { id: "log-follow", type: "checkbox", checked: true });
   const lines = el("div", { class: "log", role: "log", "aria-live": "off", tabindex: 0, "aria-label": "Log" });
   const note = el("p", { class: "dim" });
+  const files = el("p", { class: "links" });
   const node = section("log", "Log",
     el("div", { class: "filters" },
       el("span", {}, el("label", { for: "log-task" }, "Task "), task),
       el("span", {}, el("label", { for: "log-severity" }, "Show "), severity),
       el("label", { class: "unseen", for: "log-search" }, "Only lines with this text"), search,
       el("label", { class: "check", for: "log-follow" }, follow, "Follow")),
-    lines, note);
+    lines, note, el("details", {}, el("summary", {}, "Raw logs"), files));
+  const view = { node, isEmpty: true };
 
   const tasks = new Set([""]);
   let mark = "";
   let skipped = 0;
   let chosen = 0; // rises with each choice: an answer to the one before is thrown away
   const holds = (text) => text.toLowerCase().includes(search.value.toLowerCase());
-  const listTasks = () => keep(task, [...tasks].sort(byName), (t) => t || "all",
-    (t) => el("option", { value: t }), (option, t) => say(option, t === "" ? "all tasks" : ours(t)));
+  const listTasks = () => {
+    const sorted = [...tasks].sort(byName);
+    keep(task, sorted, (t) => t || "all", (t) => el("option", { value: t }),
+      (option, t) => say(option, t === "" ? "all tasks" : ours(t)));
+    keep(files, sorted.filter(Boolean), (t) => t,
+      (t) => fileLink(api.rawLog(name, t), `${name}-${ours(t)}.log`, `${ours(t)}.log`), () => {});
+    view.isEmpty = sorted.length === 1;
+  };
   const tell = () => {
     const shown = [...lines.children].filter((line) => !line.hidden).length;
     const left = skipped > 0 ? "Lines before these are left out; downpour logs shows all. " : "";
@@ -105,5 +114,5 @@ export function logView(name, stateOf) {
   });
   new ResizeObserver(scroll).observe(lines);
   listTasks();
-  return { node };
+  return view;
 }

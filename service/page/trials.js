@@ -76,5 +76,5 @@ export function trialTable() {
     say(more, `Show all ${trials.length} trials`);
     say(folder, best ? `The best trial's folder: ${best}` : "");
   };
-  return { node, update };
+  return { node, isEmpty: false, update };
 }

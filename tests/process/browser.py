@@ -57,8 +57,27 @@ class Browser:
     def run(self, script, *words):
         return self.driver.execute_script(script, *words)
 
+    def run_with(self, module, script, *words):
+        """Of a script that has a file of the page as `module`: what it returns."""
+        return self.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            f"import('/page/{module}').then((module) => {{ {script} }}).then(done, (error) => done(String(error)));",
+            *words,
+        )
+
     def find(self, selector):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def shown(self, selector):
+        """What can be seen of it, as text: of each a line. In one look, since the page may change between two."""
+        return self.run(
+            "return [...document.querySelectorAll(arguments[0])].filter((node) => node.checkVisibility())"
+            ".map((node) => node.innerText).join('\\n')", selector)  # fmt: skip
+
+    def press(self, selector):
+        """Once it is shown, wherever the page has moved it by then."""
+        self.until(lambda: self.shown(selector), f"no {selector}")
+        self.run("document.querySelector(arguments[0]).click()", selector)
 
     def button(self, name):
         """One that can be seen and pressed."""
@@ -102,7 +121,7 @@ class Browser:
         small = self.run("""
             return [...document.querySelectorAll("a, button, input, select, textarea, summary")].flatMap((node) => {
               const { left, top, width, height } = node.getBoundingClientRect();
-              const isBox = node.type === "checkbox";
+              const isBox = ["checkbox", "radio"].includes(node.type);
               const least = isBox ? 24 : 44;
               const hidden = !node.checkVisibility() || node.matches(".skip:not(:focus)");
               const label = (isBox ? node.closest("label") : node).getBoundingClientRect();

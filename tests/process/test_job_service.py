@@ -329,10 +329,14 @@ class JobServiceTest(ServiceTest):
         self.start_service()
         content = random.Random(1).randbytes(300_000)
         at = f"http://{self.address}"
-        path = "/resumable/upload/storage/v1/b/models/o?uploadType=resumable&name=a%2Fb"
-        request = urllib.request.Request(at + path, b"{}", method="POST")
-        with urllib.request.urlopen(request) as response:
-            upload = response.headers["Location"].removeprefix(at)
+        path = "/resumable/upload/storage/v1/b/models/o?uploadType=resumable&name="
+
+        def begin(name):
+            with urllib.request.urlopen(urllib.request.Request(at + path + name, b"{}", method="POST")) as response:
+                return response.headers["Location"].removeprefix(at)
+
+        self.assertEqual(self.ask("PUT", begin("whole"), content)[1]["size"], "300000", "all of it at once")
+        upload = begin("a%2Fb")
         part = {"Content-Range": "bytes 0-99999/300000"}
         self.assertEqual(self.ask("PUT", upload, content[:100_000], part)[0], 308)
         self.assertEqual(self.ask("GET", "/b/models/o/a%2Fb")[0], 404, "half an object is none")

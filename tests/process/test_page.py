@@ -314,6 +314,14 @@ class StrangerTest(ServiceTest):
         page.find("#token").send_keys("0123456789abcdef")
         page.button("Continue").click()
         page.wait_for_text(".empty", "There is no job yet")
+        saved = page.run_with("files.js", """
+          const link = module.fileLink("/metrics", "metrics.txt", "Metrics");
+          document.querySelector("main").append(link);
+          return new Promise((saved) => {
+            URL.createObjectURL = (blob) => { saved(blob.text()); return "#"; };
+            link.click();
+          });""")
+        self.assertIn("downpour_jobs", saved, "a link to a file carries the token")
 
 
 if __name__ == "__main__":

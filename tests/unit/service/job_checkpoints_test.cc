@@ -39,5 +39,26 @@ TEST(JobCheckpointsTest, AreListedNewestFirstWithWhatIsWrongWithThem) {
   EXPECT_EQ(ListCheckpoints("/none"), nlohmann::json::array());
 }
 
+TEST(JobCheckpointsTest, TheCommandThatContinuesIsThatOfTheChiefAndIsForWhatIsLeftUnfinished) {
+  const ScratchFolder folder;
+  const auto command = [&](JobState state) {
+    return CommandToResume(Job{.name = "one", .state = state}, folder.path());
+  };
+  folder.Write("chief.json", R"({"endpoint": "127.0.0.1:1", "command": "downpour run j.yaml -- --rate 1", "term": 1})");
+  EXPECT_EQ(command(JobState::kFailed), "") << "there is no checkpoint";
+  Manifest manifest;
+  manifest.round = {1, 1};
+  manifest.files = {{"ps-0.shard", 5}};
+  folder.Write(ManifestPath(manifest.round), EncodeManifest(manifest));
+  folder.Write(ShardPath(manifest.round, "ps-0.shard"), "whole");
+  EXPECT_EQ(command(JobState::kFailed), "downpour run j.yaml --resume -- --rate 1");
+  EXPECT_EQ(command(JobState::kCancelled), "downpour run j.yaml --resume -- --rate 1");
+  for (const JobState state : {JobState::kQueued, JobState::kRunning, JobState::kSucceeded, JobState::kCancelling}) {
+    EXPECT_EQ(command(state), "") << NameOf(state);
+  }
+  folder.Write("chief.json", R"({"endpoint": "127.0.0.1:1"})");
+  EXPECT_EQ(command(JobState::kFailed), "") << "nobody knows by what it was started";
+}
+
 }  // namespace
 }  // namespace downpour

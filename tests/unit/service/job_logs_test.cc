@@ -254,6 +254,16 @@ TEST(JobLogsTest, OneTaskOrSevereWordsAreFoundInWhatIsLong) {
   EXPECT_EQ(read({.task = "worker-replica-0", .severity = "no severity"}).size(), 3u);
 }
 
+TEST(JobLogsTest, OneLogsPathIsFoundByTheTasksNameAlone) {
+  const ScratchFolder folder;
+  folder.Write("secret.log", "mine\n");
+  const std::string log = folder.Write("logs/ps-0.log", "one\n");
+  EXPECT_EQ(LogFileOf(folder.path(), "ps-replica-0"), log);
+  for (const char* task : {"ps-0", "", "../secret", "ps-replica-1"}) {
+    EXPECT_EQ(LogFileOf(folder.path(), task), "") << task;
+  }
+}
+
 TEST(JobLogsTest, AJobWithoutAFolderHasNone) { EXPECT_TRUE(ReadLogs({}, "/none").empty()); }
 
 }  // namespace
