@@ -141,6 +141,7 @@ struct StorageOp {
   uint64_t bytes = 0;         // kRead
 };
 
+  bool is_private = false;    // kWrite: nobody but its owner may read the file
 struct Compute {
   Ticket ticket{};
   ComputeRequest request;

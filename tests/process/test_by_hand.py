@@ -128,7 +128,7 @@ class ByHandTest(ProcessTest):
         status = self.wait_until(lambda s: alive(s, "ps-0"))
         self.assertEqual(status["state"], "QUEUED")
         self.assertIn({"task": "ps-1", "why": "has not joined yet"}, status["pending"])
-        code, out, _ = self.tool("status", "--chief", f"127.0.0.1:{self.port}")
+        code, out, _ = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 0)
         self.assertIn("ps-1 has not joined yet", out)
         self.assertIn(f"downpour-worker --chief=127.0.0.1:{self.port}", out)
