@@ -61,11 +61,11 @@ std::optional<PeerRole> PeerOf(const std::string& role) {
 
 // The job's start by the chief's clock, and how long ago that was by any: what its clock says now.
 Findings CompareClocks(const StatusReport& status) {
-  if (!status.start_unix_ms || !status.elapsed) return {};
+  if (!status.chief.unix_ms) return {};
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const double here = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  const double skew = here - (static_cast<double>(*status.start_unix_ms) / 1000 + *status.elapsed);
+  const double skew = here - static_cast<double>(*status.chief.unix_ms) / 1000;
   const std::string what = absl::StrFormat("%.1f s off the chief's", skew);
   if (skew < kSkew && skew > -kSkew) return {Good("clock", what)};
   return {Warning("clock", what + ": logs will not line up", "let both hosts take the time from one server")};
