@@ -72,8 +72,9 @@ UniqueFd DialRaw(const std::string& endpoint) {
   return link;
 }
 
+// In vain where the listener has hung up already.
 void Say(const UniqueFd& link, const std::string& bytes) {
-  EXPECT_EQ(send(link.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  [[maybe_unused]] const ssize_t sent = send(link.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
 void WaitFor(const UniqueFd& link, const std::string& word) {
@@ -90,9 +91,9 @@ bool Admits(const std::string& host, const std::string& hello, const std::string
   ZmqContext context = ZmqContext::Create(1).value();
   ZmqChannel listener(Listen(context, host + ":0").value(), ZmqChannel::Side::kListener);
   const UniqueFd link = DialRaw(listener.socket().endpoint());
-  Say(link, hello);
+  Say(link, answer.empty() ? hello + message : hello);
   if (!answer.empty()) WaitFor(link, answer);
-  Say(link, message);
+  if (!answer.empty()) Say(link, message);
   std::string peer;
   std::vector<Payload> frames;
   pollfd on[2] = {{link.get(), POLLRDHUP, 0}, {listener.fd(), POLLIN, 0}};
