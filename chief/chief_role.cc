@@ -8,6 +8,7 @@
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "runtime/log_line.h"
+#include "schema/secret.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -55,8 +56,9 @@ class ChiefRole::Impl {
     if (task != nullptr) chief_.rounds.Rejected(task->incarnation, malformed.why);
   }
   void On(Received& received) {
-    if (const auto* question = std::get_if<StatusRequest>(&received.message)) return Receive(received.from, *question);
-    if (const auto* command = std::get_if<Control>(&received.message)) return Receive(received.from, *command);
+    if (const auto* question = std::get_if<StatusRequest>(&received.message))
+      return ReceiveOfTool(received.from, *question);
+    if (const auto* command = std::get_if<Control>(&received.message)) return ReceiveOfTool(received.from, *command);
     if (!chief_.life.ready() && !HearsOfTheEnd(received.message)) return;  // whoever needs an answer asks again
     if (IsForeign(received)) return RefuseForeign(received);
     std::visit([&](auto& message) { Receive(received.from, message); }, received.message);
@@ -89,6 +91,8 @@ class ChiefRole::Impl {
   void Receive(PeerId from, const CodeRequest& request);
   void Receive(PeerId from, const RecordRequest& request);
   void Receive(PeerId from, const EpilogueDone& done);
+  template <typename Asked>
+  void ReceiveOfTool(PeerId from, const Asked& asked);
   void Receive(PeerId from, const StatusRequest& question) {
     chief_.watchers.Asked(chief_.context.now, from, question);
     if (!question.knows_end) chief_.context.out.SendTo(from, StatusReply{StatusText(chief_.view)});
@@ -305,6 +309,17 @@ void ChiefRole::Impl::Receive(PeerId from, const SliceRecord& record) {
 void ChiefRole::Impl::Receive(PeerId from, const ShardWritten& written) {
   Task* task = Member(from, written.from, TaskRole::kPs, "ShardWritten");
   if (task != nullptr) RejectUnlessOk(from, task, chief_.rounds.Receive(written));
+}
+
+// Without keys any user of this host reaches the chief's address. Whoever may read its folder may ask.
+template <typename Asked>
+void ChiefRole::Impl::ReceiveOfTool(PeerId from, const Asked& asked) {
+  const std::string& secret = chief_.options.secret;
+  if (secret.empty() || IsSecret(asked.secret, secret)) return Receive(from, asked);
+  Reject(from, nullptr, absl::StrCat(NameOf(Message(asked)), " without the secret of chief.json"));
+  chief_.context.out.SendTo(
+      from, Refused{.code = RefusalCode::kSecretWanted,
+                    .why = "without keys it answers only who says the secret in its job folder's chief.json"});
 }
 
 // ---- Who may say it -------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ struct ChiefOptions {
   std::string command = {};  // that people type to start the job again; with --resume it goes on from a checkpoint
   std::string keys = {};     // their folder, as people are to name it; empty: none was named
   std::vector<PeerRole> secrets = {};  // that lie there
+  // What a tool is to say before it is answered, and chief.json tells its reader. Empty: keys tell who may ask.
+  std::string secret = {};
   // Who starts a task that is missing: somebody who types what `next` says, `command` once more, or whoever started
   // all.
   enum class Starts { kByHand, kByCommand, kBySupervisor } starts = Starts::kByHand;

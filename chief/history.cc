@@ -213,10 +213,9 @@ void History::AddTasks() {
 }
 
 Json History::Line(const char* kind, int64_t now) const {
-  const int64_t began = chief_.journal.record().began_unix_ms;
   return {{"kind", kind},
           {"time", static_cast<double>(now) / 1000},
-          {"elapsed", static_cast<double>(std::max<int64_t>(0, now - began)) / 1000},
+          {"elapsed", static_cast<double>(chief_.context.JobAgeAt(now)) / 1000},
           {"step", step_}};
 }
 

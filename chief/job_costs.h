@@ -11,7 +11,8 @@
 namespace downpour {
 
 struct Failure {
-  int64_t unix_ms = 0;
+  int64_t unix_ms = 0;  // for people, by the calendar
+  int64_t at_ms = 0;    // by the job's own clock (job_clock.h)
   std::string task;
   std::string what;
   bool operator==(const Failure&) const = default;

@@ -21,7 +21,8 @@ constexpr uint64_t kMaxJournalFile = uint64_t{4} << 20;  // a job's text is at m
 Json OfCosts(const JobCosts& costs) {
   Json failures = Json::array();
   for (const Failure& failure : costs.failures) {
-    failures.push_back({{"unixMs", failure.unix_ms}, {"task", failure.task}, {"what", failure.what}});
+    failures.push_back(
+        {{"unixMs", failure.unix_ms}, {"atMs", failure.at_ms}, {"task", failure.task}, {"what", failure.what}});
   }
   Json json = {{"failures", std::move(failures)}, {"skipsListed", costs.skips_listed}};
   for (const JobCostCount& row : kJobCostCounts) json[row.in_journal] = costs.*row.count;
@@ -51,12 +52,15 @@ Round RoundOf(const Json& object, const char* key) {
   return ParseRound(Get<std::string>(object, key)).value_or(Round());
 }
 
-JobCosts CostsOf(const Json& json) {
+// An earlier release did not say how old the job was when it failed: then by the calendar.
+JobCosts CostsOf(const Json& json, int64_t began_unix_ms) {
   JobCosts costs;
   for (const JobCostCount& row : kJobCostCounts) costs.*row.count = Get<uint64_t>(json, row.in_journal);
   for (const Json& failure : Part(json, "failures", Json::value_t::array)) {
     if (!failure.is_object()) continue;
-    costs.failures.push_back({Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"),
+    const auto unix_ms = Get<int64_t>(failure, "unixMs");
+    const int64_t at_ms = failure.contains("atMs") ? Get<int64_t>(failure, "atMs") : unix_ms - began_unix_ms;
+    costs.failures.push_back({unix_ms, at_ms, Get<std::string>(failure, "task"),
                               CleanText(Get<std::string>(failure, "what"), FailureLog::kMaxLength)});
     if (costs.failures.size() > FailureLog::kMost) costs.failures.pop_front();
   }
@@ -123,6 +127,17 @@ CheckpointHistory CheckpointsOf(const Json& json) {
           .outside_commits = Get<double>(json, "outsideCommits")};
 }
 
+Json OfClock(const ClockMark& clock) {
+  return {{"ageMs", clock.age_ms}, {"unixMs", clock.unix_ms}, {"steadyMs", clock.steady_ms}, {"boot", clock.boot}};
+}
+
+ClockMark ClockOf(const Json& json) {
+  return {.age_ms = Get<int64_t>(json, "ageMs"),
+          .unix_ms = Get<int64_t>(json, "unixMs"),
+          .steady_ms = Get<int64_t>(json, "steadyMs"),
+          .boot = Get<std::string>(json, "boot")};
+}
+
 }  // namespace
 
 std::string EncodeEntry(const JournalEntry& entry) {
@@ -136,7 +151,8 @@ std::string EncodeEntry(const JournalEntry& entry) {
                {"why", record.why},
                {"toll", OfCosts(entry.costs)},
                {"batchesCommitted", entry.batches_committed},
-               {"checkpoints", OfCheckpoints(entry.checkpoints)}};
+               {"checkpoints", OfCheckpoints(entry.checkpoints)},
+               {"clock", OfClock(entry.clock)}};
   if (record.data) {
     json["data"] = {{"trainExamples", record.data->train_examples},
                     {"evalExamples", record.data->eval_examples},
@@ -167,9 +183,10 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),
                                 .abandoned = RoundOf(json, "givenUp")},
-                     .costs = CostsOf(Part(json, "toll", Json::value_t::object)),
+                     .costs = CostsOf(Part(json, "toll", Json::value_t::object), Get<int64_t>(json, "beganUnixMs")),
                      .batches_committed = Get<uint64_t>(json, "batchesCommitted"),
-                     .checkpoints = CheckpointsOf(Part(json, "checkpoints", Json::value_t::object))};
+                     .checkpoints = CheckpointsOf(Part(json, "checkpoints", Json::value_t::object)),
+                     .clock = ClockOf(Part(json, "clock", Json::value_t::object))};
   if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
     entry.record.data = {Get<uint64_t>(data, "trainExamples"), Get<uint64_t>(data, "evalExamples"),
                          Get<uint64_t>(data, "fingerprint")};
@@ -187,6 +204,7 @@ void Journal::Load(std::function<void()> then) {
     damage_ = damage;
     if (found()) durable_ = entry_;
     if (found()) best_on_disk_ = {entry_.record.best.round};
+    if (found()) context_.age_at_start_ms = AgeAtStart(entry_.clock, entry_.record.began_unix_ms, context_);
     then();
   });
 }
@@ -196,6 +214,7 @@ void Journal::BeginRun(JobRecord record) {
   entry_.costs = JobCosts();
   entry_.batches_committed = 0;
   entry_.checkpoints = CheckpointHistory();
+  context_.age_at_start_ms = 0;
 }
 
 void Journal::Save(std::function<void(const absl::Status&)> then) {
@@ -203,6 +222,7 @@ void Journal::Save(std::function<void(const absl::Status&)> then) {
   next_costs_ = context_.now + kCostsEvery;
   if (durable_ && durable_->batches_committed != entry_.batches_committed) next_commits_ = context_.now + kCommitsEvery;
   ++entry_.number;
+  entry_.clock = MarkOf(context_);
   best_on_disk_.insert(entry_.record.best.round);
   storage_.Run(WriteCopies(kName, EncodeEntry(entry_)),
                [this, saved = entry_, then = std::move(then)](const StorageDone& done) {

@@ -25,6 +25,7 @@
 #include "chief/checkpoint_interval.h"
 #include "chief/data_plan.h"
 #include "chief/early_stopping.h"
+#include "chief/job_clock.h"
 #include "chief/job_costs.h"
 #include "chief/storage.h"
 #include "runtime/options.h"
@@ -57,6 +58,7 @@ struct JournalEntry {
   JobCosts costs;
   uint64_t batches_committed = 0;      // some seconds ago: what is fewer in the next term is computed again
   CheckpointHistory checkpoints = {};  // when this entry was written, for whatever reason
+  ClockMark clock = {};                // likewise
   bool operator==(const JournalEntry&) const = default;
 };
 
@@ -72,7 +74,7 @@ class Journal {
   Journal(StepContext& context, Storage& storage, const Timing& timing)
       : context_(context), storage_(storage), timing_(timing) {}
 
-  void Load(std::function<void()> then);
+  void Load(std::function<void()> then);  // also how old the job is (job_clock.h)
   bool found() const { return entry_.number > 0; }
   const std::string& damage() const { return damage_; }  // of either copy; empty if there is none
 

@@ -53,7 +53,8 @@ ABSL_FLAG(std::string, command, "", "what people are told to type to start the j
 namespace {
 
 // `keys`: their folder, which the environment may have named.
-std::string OwnCommand(int argc, char** argv, const std::string& keys) {
+std::string CommandToStart(int argc, char** argv, const std::string& keys) {
+  if (std::string told = absl::GetFlag(FLAGS_command); !told.empty()) return told;
   std::vector<std::string> words(argv, argv + argc);
   std::erase_if(words,
                 [](const std::string& word) { return word.starts_with("--resume") || word.starts_with("--give_up="); });
@@ -61,19 +62,26 @@ std::string OwnCommand(int argc, char** argv, const std::string& keys) {
   return downpour::ShellCommand(words);
 }
 
+downpour::ChiefOptions::Starts WhoStarts() {
+  using Starts = downpour::ChiefOptions::Starts;
+  if (absl::GetFlag(FLAGS_supervised)) return Starts::kBySupervisor;
+  return absl::GetFlag(FLAGS_command).empty() ? Starts::kByHand : Starts::kByCommand;
+}
+
 // Null where nobody asked for it. A job does not end because its metrics cannot be had: the chief that takes another
 // one's place may find the port taken.
-absl::StatusOr<std::unique_ptr<downpour::StatusServer>> ServeMetrics(downpour::Mailbox* mailbox) {
+absl::StatusOr<std::unique_ptr<downpour::StatusServer>> ServeMetrics(const std::string& secret,
+                                                                     downpour::Mailbox* mailbox) {
   std::string listen = absl::GetFlag(FLAGS_metrics);
   if (listen.empty()) return nullptr;
   if (listen.find(':') == std::string::npos) listen = "127.0.0.1:" + listen;
   auto metrics = std::make_shared<downpour::StatusMetrics>();
-  auto server =
-      downpour::StatusServer::Open({.listen = listen,
-                                    .token_file = absl::GetFlag(FLAGS_metrics_token_file),
-                                    .certificate = absl::GetFlag(FLAGS_metrics_certificate),
-                                    .key = absl::GetFlag(FLAGS_metrics_private_key)},
-                                   mailbox, [metrics](const std::string& status) { return metrics->TextOf(status); });
+  auto server = downpour::StatusServer::Open(
+      {.listen = listen,
+       .token_file = absl::GetFlag(FLAGS_metrics_token_file),
+       .certificate = absl::GetFlag(FLAGS_metrics_certificate),
+       .key = absl::GetFlag(FLAGS_metrics_private_key)},
+      mailbox, [metrics](const std::string& status) { return metrics->TextOf(status); }, secret);
   if (server.ok()) downpour::LogInfo(absl::StrCat("metrics at ", (*server)->address(), "/metrics"));
   if (server.ok()) return server;
   const std::string why = absl::StrCat("--metrics: ", std::string(server.status().message()));
@@ -173,20 +181,19 @@ int main(int argc, char** argv) {
   }
   if (const std::optional<int> exit_code = StageWhatItBeginsWith(job.job, folder)) return *exit_code;
 
-  const absl::StatusOr<std::unique_ptr<StatusServer>> metrics = ServeMetrics(&mailbox);
+  // Whoever comes without keys may be any user of this host.
+  const std::string secret = AdmitsByKey(listen, !keys.empty()) ? "" : RandomSecret();
+  const absl::StatusOr<std::unique_ptr<StatusServer>> metrics = ServeMetrics(secret, &mailbox);
   if (!metrics.ok()) return EndMain(metrics.status());
-  const std::string command = absl::GetFlag(FLAGS_command);
-  using Starts = ChiefOptions::Starts;
   ChiefRole role({.job = job.job,
                   .job_dir = folder,
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
-                  .command = command.empty() ? OwnCommand(argc, argv, keys) : command,
+                  .command = CommandToStart(argc, argv, keys),
                   .keys = keys,
                   .secrets = SecretsIn(keys),
-                  .starts = absl::GetFlag(FLAGS_supervised) ? Starts::kBySupervisor
-                            : command.empty()               ? Starts::kByHand
-                                                            : Starts::kByCommand,
+                  .secret = secret,
+                  .starts = WhoStarts(),
                   .descriptors = descriptors,
                   .resume = absl::GetFlag(FLAGS_resume),
                   .give_up = *give_up,

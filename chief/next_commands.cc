@@ -60,9 +60,11 @@ std::vector<std::string> NextCommands(const ChiefView& chief) {
   } else if (chief.life.ended()) {
     next.push_back(CommandToGoOn(chief.rounds.DescribeLast(), CommandToStart(chief.options, chief.life.diverged)));
   } else if (chief.options.starts != Starts::kByCommand) {
-    // Who started all did so elsewhere, and has no use for this host's folders.
-    next.push_back(
-        absl::StrCat("downpour watch", KeysFlag(chief.options, PeerRole::kClient), " --chief ", chief.life.endpoint));
+    // Who started all with keys did so elsewhere, and has no use for this host's folders.
+    next.push_back(!chief.options.secret.empty()
+                       ? "downpour watch" + dir
+                       : absl::StrCat("downpour watch", KeysFlag(chief.options, PeerRole::kClient), " --chief ",
+                                      chief.life.endpoint));
   }
   return next;
 }

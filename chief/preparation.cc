@@ -11,6 +11,7 @@ namespace downpour {
 void Preparation::Begin(const Started& started, std::function<void(const Startup::Outcome&)> decline) {
   chief_.context.started = chief_.context.now;
   chief_.context.started_unix_ms = started.unix_ms;
+  chief_.context.boot = started.boot;
   chief_.life.endpoint = started.endpoint;
   chief_.startup.Run(started, [this, decline = std::move(decline)](const Startup::Outcome& outcome) {
     if (!outcome.why.empty()) return decline(outcome);

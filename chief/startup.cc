@@ -274,13 +274,15 @@ void Startup::BeginTerm() {
 }
 
 void Startup::Announce() {
-  const nlohmann::json chief = {{"endpoint", started_.endpoint},
-                                {"host", options_.host},
-                                {"pid", options_.pid},
-                                {"term", outcome_.term},
-                                {"command", options_.command}};
+  nlohmann::json chief = {{"endpoint", started_.endpoint},
+                          {"host", options_.host},
+                          {"pid", options_.pid},
+                          {"term", outcome_.term},
+                          {"command", options_.command}};
+  const bool has_secret = !options_.secret.empty();
+  if (has_secret) chief["secret"] = options_.secret;
   const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  storage_.Run(ReplaceFile(kChiefFile, text), [this](const StorageDone& done) {
+  storage_.Run(ReplaceFile(kChiefFile, text, /*is_private=*/has_secret), [this](const StorageDone& done) {
     if (!done.status.ok()) return RefuseToWrite(done.status);
     BeginJournal();
   });

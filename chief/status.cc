@@ -146,8 +146,15 @@ std::string Divergence(const ChiefView& chief) {
   return WhyItDiverges(chief.learning, chief.job, chief.members.worker_count(), chief.members.Totals(TaskRole::kPs));
 }
 
-double AgeSeconds(const ChiefView& chief, int64_t unix_ms) {
-  return static_cast<double>(std::max<int64_t>(0, chief.context.UnixMs() - unix_ms)) / 1000;
+double AsSeconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+
+// Of one that another chief wrote its calendar tells, which may have been another one: it was written before this chief
+// came, and not before the job began.
+double AgeOf(const ChiefView& chief, const CheckpointRounds::Durable& durable) {
+  const StepContext& context = chief.context;
+  const int64_t age = context.UnixMs() - durable.unix_ms;
+  if (durable.round.term == chief.life.term) return AsSeconds(age);
+  return AsSeconds(std::clamp(age, context.UnixMs() - context.started_unix_ms, context.JobAgeMs()));
 }
 
 BestReport OfBest(const ChiefView& chief) {
@@ -178,7 +185,7 @@ CheckpointReport OfCheckpoint(const ChiefView& chief) {
   if (!durable) return report;
   report.round = ToString(durable->round);
   report.path = CheckpointDir(durable->round);
-  report.age = AgeSeconds(chief, durable->unix_ms);
+  report.age = AgeOf(chief, *durable);
   report.bytes = durable->bytes;
   report.leases_committed = durable->committed.Count();
   return report;
@@ -226,8 +233,9 @@ std::vector<SpareReport> OfSpares(const ChiefView& chief) {
 std::vector<FailureReport> OfFailures(const ChiefView& chief) {
   std::vector<FailureReport> failures;
   for (const Failure& failure : chief.failures.list()) {
-    failures.push_back({failure.task, failure.what, AgeSeconds(chief, failure.unix_ms),
-                        static_cast<uint64_t>(std::max<int64_t>(0, failure.unix_ms))});
+    const int64_t age = std::max<int64_t>(0, chief.context.JobAgeMs() - failure.at_ms);
+    failures.push_back(
+        {failure.task, failure.what, AsSeconds(age), static_cast<uint64_t>(std::max<int64_t>(0, failure.unix_ms))});
   }
   return failures;
 }
@@ -240,6 +248,7 @@ ChiefReport OfChief(const ChiefView& chief) {
   report.term = chief.life.term;
   report.protocol = kProtocolVersion;
   report.job_dir = chief.options.job_dir;
+  report.unix_ms = static_cast<uint64_t>(std::max<int64_t>(0, chief.context.UnixMs()));
   report.commands = chief.counts.commands;
   report.rejected = chief.counts.rejected;
   report.refused = chief.counts.refused;
@@ -255,7 +264,7 @@ StatusReport ReportOf(const ChiefView& chief) {
   report.error = chief.life.error;
   report.chief = OfChief(chief);
   report.start_unix_ms = static_cast<uint64_t>(std::max<int64_t>(0, BeganUnixMs(chief)));
-  report.elapsed = AgeSeconds(chief, BeganUnixMs(chief));
+  report.elapsed = AsSeconds(chief.context.JobAgeMs());
   report.remaining = RemainingSeconds(chief);
   report.allowed = AllowedSeconds(chief);
   report.progress = OfProgress(chief);

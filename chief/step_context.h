@@ -20,10 +20,18 @@ struct StepContext {
   Time started{};
   int64_t started_unix_ms = 0;  // wall clock at `started`
 
+  std::string boot;  // as in Started
+
   // For people and manifests, never for logic.
   int64_t UnixMs() const {
     return started_unix_ms + std::chrono::duration_cast<std::chrono::milliseconds>(now - started).count();
   }
+
+  // How long ago the job began in its folder: job_clock.h.
+  int64_t age_at_start_ms = 0;
+  int64_t JobAgeMs() const { return JobAgeAt(UnixMs()); }
+  // At a time that UnixMs() gave.
+  int64_t JobAgeAt(int64_t unix_ms) const { return age_at_start_ms + unix_ms - started_unix_ms; }
 };
 
 inline std::string MessageOf(const absl::Status& status) { return {status.message().data(), status.message().size()}; }

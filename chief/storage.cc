@@ -95,11 +95,12 @@ StorageOp ReadFile(std::string path, uint64_t offset, uint64_t bytes) {
 
 StorageOp ListDir(std::string path) { return Op(Kind::kList, std::move(path)); }
 
-std::vector<StorageOp> ReplaceFile(const std::string& path, const std::string& text) {
+std::vector<StorageOp> ReplaceFile(const std::string& path, const std::string& text, bool is_private) {
   const std::string beside = absl::StrCat(path, ".tmp");
   std::vector<StorageOp> ops;
   ops.push_back(Remove(beside));
   ops.push_back(WriteFile(beside, text));
+  ops.back().is_private = is_private;
   ops.push_back(SyncFile(beside));
   ops.push_back(Rename(beside, path));
   ops.push_back(SyncDir(FolderOf(path)));

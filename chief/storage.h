@@ -51,7 +51,7 @@ StorageOp ReadFile(std::string path, uint64_t offset, uint64_t bytes);
 StorageOp ListDir(std::string path);
 
 // A file replaced as a whole or not at all: written beside, synced, renamed, its folder synced.
-std::vector<StorageOp> ReplaceFile(const std::string& path, const std::string& text);
+std::vector<StorageOp> ReplaceFile(const std::string& path, const std::string& text, bool is_private = false);
 
 std::string ToString(const Payload& bytes);
 

@@ -40,6 +40,8 @@ enum class Ticket : uint64_t { kNone = 0 };
 struct Started {
   int64_t unix_ms = 0;   // wall clock at `now`: for people, and to tell a chief's term from others (chief/startup.h)
   std::string endpoint;  // where this process listens, as others reach it; empty if it does not listen
+  // Names the kernel's boot, of which all processes have one steady clock; empty: not known.
+  std::string boot = {};
 };
 struct Tick {};  // every options.tick, and where Wake asks for one
 struct Received {
@@ -139,6 +141,7 @@ struct StorageOp {
   std::vector<Payload> data;  // kWrite, kAppend
   uint64_t offset = 0;        // kRead
   uint64_t bytes = 0;         // kRead
+  bool is_private = false;    // kWrite: nobody but its owner may read the file
 };
 
 struct Compute {

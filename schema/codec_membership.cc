@@ -166,11 +166,14 @@ JobEnd Read(const wire::JobEnd& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& out) {
-  return wire::CreateStatusRequest(out.fbb, m.protocol, m.again_in_ms, m.knows_end);
+  return wire::CreateStatusRequest(out.fbb, m.protocol, m.again_in_ms, m.knows_end, out.Text(m.secret));
 }
 
-StatusRequest Read(const wire::StatusRequest& t, Reader&) {
-  return {.protocol = t.protocol(), .again_in_ms = t.again_in_ms(), .knows_end = t.knows_end()};
+StatusRequest Read(const wire::StatusRequest& t, Reader& in) {
+  return {.protocol = t.protocol(),
+          .again_in_ms = t.again_in_ms(),
+          .knows_end = t.knows_end(),
+          .secret = in.Text(t.secret(), "secret")};
 }
 
 flatbuffers::Offset<wire::StatusReply> Write(const StatusReply& m, Writer& out) {
@@ -183,7 +186,7 @@ StatusReply Read(const wire::StatusReply& t, Reader& in) {
 
 flatbuffers::Offset<wire::Control> Write(const Control& m, Writer& out) {
   const auto kind = static_cast<wire::ControlKind>(m.kind);
-  return wire::CreateControl(out.fbb, m.term, m.number, m.nonce, kind, m.workers);
+  return wire::CreateControl(out.fbb, m.term, m.number, m.nonce, kind, m.workers, out.Text(m.secret));
 }
 
 Control Read(const wire::Control& t, Reader& in) {
@@ -191,7 +194,8 @@ Control Read(const wire::Control& t, Reader& in) {
           .number = t.number(),
           .nonce = t.nonce(),
           .kind = in.Known<ControlKind>(t.kind(), "kind"),
-          .workers = t.workers()};
+          .workers = t.workers(),
+          .secret = in.Text(t.secret(), "secret")};
 }
 
 flatbuffers::Offset<wire::ControlReply> Write(const ControlReply& m, Writer& out) {

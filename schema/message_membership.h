@@ -52,6 +52,7 @@ enum class RefusalCode : uint8_t {
   kDataDiffers,      // for good: this worker's data is not the job's
   kUnknown,          // not, or no longer, a member of the chief's run: join again
   kEjected,          // for good: broke the protocol
+  kSecretWanted,     // to a tool: it has not said the chief's secret
 };
 struct Refused {
   RefusalCode code{};
@@ -166,7 +167,8 @@ struct StatusRequest {
   uint32_t protocol = kProtocolVersion;
   // Of a watcher, when it will ask again: the chief tells it how the job ended before it exits. 0: it asks once.
   uint64_t again_in_ms = 0;
-  bool knows_end = false;  // a watcher has heard how the job ended; there is no answer
+  bool knows_end = false;   // a watcher has heard how the job ended; there is no answer
+  std::string secret = {};  // of the chief, as its chief.json says it; empty: there is none
 };
 struct StatusReply {
   std::string json;  // docs/STATUS.md
@@ -183,7 +185,8 @@ struct Control {        // tool -> chief; repeated until its ControlReply arrive
   uint64_t number = 0;  // the next one: one more than the status counts as `commands`
   uint64_t nonce = 0;   // drawn by the tool: tells its command from another tool's of the same name
   ControlKind kind{};
-  uint32_t workers = 0;  // kScale
+  uint32_t workers = 0;     // kScale
+  std::string secret = {};  // as in StatusRequest
 };
 
 enum class ControlVerdict : uint8_t {

@@ -160,7 +160,7 @@ struct BestReport {
 
 struct ChiefReport {
   std::string endpoint, host, job_dir, refused_from;
-  MaybeCount pid, term, protocol, commands, rejected, refused;
+  MaybeCount pid, term, protocol, unix_ms, commands, rejected, refused;
 
   static void List(auto& fields, auto& self) {
     fields("endpoint", self.endpoint);
@@ -170,6 +170,7 @@ struct ChiefReport {
     fields("pid", self.pid);
     fields("term", self.term);
     fields("protocol", self.protocol);
+    fields("unixMs", self.unix_ms);
     fields("commands", self.commands);
     fields("rejected", self.rejected);
     fields("refused", self.refused);

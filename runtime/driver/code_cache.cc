@@ -28,6 +28,12 @@ absl::Status Unavailable(const std::string& path, const std::string& why) {
   return absl::UnavailableError(absl::StrCat("the job's Python code cannot be unpacked: ", path, ": ", why));
 }
 
+absl::Status NoPlace(const std::string& folder, const std::string& why) {
+  return Unavailable("cannot make the folder " + folder,
+                     why + ". Let XDG_CACHE_HOME name a folder where this user may write, or HOME its home; of a " +
+                         "worker also --code_folder");
+}
+
 }  // namespace
 
 std::string DefaultCodeFolder() {
@@ -41,8 +47,10 @@ std::string DefaultCodeFolder() {
 // Whoever else may write there could have this user run any code.
 absl::Status CodeCache::MakeOwn() const {
   std::error_code error;
-  fs::create_directories(fs::path(folder_).parent_path(), error);
-  if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return Unavailable(folder_, strerror(errno));
+  const fs::path parent = fs::path(folder_).parent_path();
+  fs::create_directories(parent, error);
+  if (error) return NoPlace(parent, error.message());
+  if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return NoPlace(folder_, strerror(errno));
   struct stat found {};
   if (lstat(folder_.c_str(), &found) != 0) return Unavailable(folder_, strerror(errno));
   if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 022) != 0) {

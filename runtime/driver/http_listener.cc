@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <openssl/crypto.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "runtime/driver/bounded_http_server.h"
 #include "runtime/driver/posix_socket_diag.h"
 #include "schema/host_port.h"
+#include "schema/secret.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -34,11 +34,8 @@ std::string TextIn(const std::string& path) {
   return text.str();
 }
 
-// In constant time, so that no one learns it letter by letter.
 bool IsToken(const std::string& said, const std::string& token) {
-  const std::string expected = "Bearer " + token;
-  return !token.empty() && said.size() == expected.size() &&
-         CRYPTO_memcmp(said.data(), expected.data(), expected.size()) == 0;
+  return !token.empty() && IsSecret(said, "Bearer " + token);
 }
 
 int64_t UserOfPeer(const std::string& address, int port, int own_port) {

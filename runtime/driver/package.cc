@@ -14,6 +14,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "job/job.h"
 #include "schema/text.h"
 
@@ -166,6 +168,55 @@ absl::Status ListFiles(const fs::path& folder, int depth, std::vector<fs::path>*
   return absl::OkStatus();
 }
 
+struct FileToPack {
+  fs::path from;
+  fs::path to;
+  uintmax_t bytes = 0;
+};
+
+absl::StatusOr<std::vector<FileToPack>> ListParts(const std::vector<PackedPart>& parts) {
+  std::vector<FileToPack> files;
+  std::set<fs::path> folders;
+  for (const auto& [from, to] : parts) {
+    std::error_code error;
+    std::vector<fs::path> found;
+    if (fs::is_regular_file(from, error)) {
+      files.push_back({from, to});
+    } else if (const absl::Status status = ListFiles(from, 0, &found); !status.ok()) {
+      return status;
+    }
+    for (const fs::path& file : found) files.push_back({file, fs::path(to) / file.lexically_relative(from)});
+  }
+  for (FileToPack& file : files) {
+    std::error_code error;
+    file.bytes = fs::file_size(file.from, error);
+    if (error) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", file.from.string(), ": ", error.message()));
+    }
+    AddFolders(file.to.parent_path(), &folders);
+  }
+  if (folders.size() > kMostPackageFolders) {  // else each host would refuse it
+    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", parts[0].from, " has more than ",
+                                                   kMostPackageFolders, " folders: name a folder with code alone"));
+  }
+  return files;
+}
+
+// Names the files that are most to blame.
+absl::Status TooLarge(const std::string& folder, std::vector<FileToPack> files) {
+  constexpr size_t kNamed = 3;
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::vector<std::string> largest;
+  for (size_t i = 0; i < std::min(kNamed, files.size()); ++i) {
+    largest.push_back(
+        absl::StrFormat("%s (%.1f MiB)", files[i].from.string(), static_cast<double>(files[i].bytes) / (1 << 20)));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the package's folder ", folder, " holds more than ", kMostUnpackedCode >> 20, " MiB, or than ",
+      kMostCodeBytes >> 20, " MiB packed: name a folder with code alone, and keep data outside it. The largest files: ",
+      absl::StrJoin(largest, ", ")));
+}
+
 }  // namespace
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder) {
@@ -180,23 +231,12 @@ absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::str
 }
 
 absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts) {
-  std::vector<std::pair<fs::path, fs::path>> files;  // and where they go
-  for (const auto& [from, to] : parts) {
-    std::error_code error;
-    std::vector<fs::path> found;
-    if (fs::is_regular_file(from, error)) {
-      files.emplace_back(from, to);
-    } else if (const absl::Status status = ListFiles(from, 0, &found); !status.ok()) {
-      return status;
-    }
-    for (const fs::path& file : found) files.emplace_back(file, fs::path(to) / file.lexically_relative(from));
-  }
-  std::set<fs::path> folders;
-  for (const auto& [from, to] : files) AddFolders(to.parent_path(), &folders);
-  if (folders.size() > kMostPackageFolders) {  // else each host would refuse it
-    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", parts[0].from, " has more than ",
-                                                   kMostPackageFolders, " folders: name a folder with code alone"));
-  }
+  const absl::StatusOr<std::vector<FileToPack>> files = ListParts(parts);
+  if (!files.ok()) return files.status();
+  const std::string folder = parts.empty() ? "" : parts[0].from;
+  uintmax_t bytes = 0;
+  for (const FileToPack& file : *files) bytes += std::min<uintmax_t>(file.bytes, UINTMAX_MAX - bytes);
+  if (bytes > kMostUnpackedCode) return TooLarge(folder, *files);  // before any of it is read
   std::string packed(static_cast<size_t>(kMostCodeBytes), '\0');
   size_t used = 0;
   const std::unique_ptr<archive, int (*)(archive*)> out(archive_write_new(), archive_write_free);
@@ -204,28 +244,20 @@ absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts) {
   archive_write_set_format_pax_restricted(out.get());
   bool is_good = archive_write_set_options(out.get(), "!timestamp") == ARCHIVE_OK &&
                  archive_write_open_memory(out.get(), packed.data(), packed.size(), &used) == ARCHIVE_OK;
-  for (size_t i = 0; is_good && i < files.size(); ++i) {
-    const auto& [from, to] = files[i];
-    std::error_code error;
-    const uintmax_t bytes = fs::file_size(from, error);
-    is_good = error || bytes <= static_cast<uintmax_t>(kMostPackageBytes);  // before it is in memory
-    if (!is_good) break;
-    std::ifstream file(from, std::ios::binary);
-    if (!file) return absl::InvalidArgumentError(absl::StrCat("cannot read ", from.string()));
+  for (size_t i = 0; is_good && i < files->size(); ++i) {
+    const FileToPack& next = (*files)[i];
+    std::ifstream file(next.from, std::ios::binary);
+    if (!file) return absl::InvalidArgumentError(absl::StrCat("cannot read ", next.from.string()));
     const std::string content{std::istreambuf_iterator<char>(file), {}};
     const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-    archive_entry_set_pathname(entry.get(), to.c_str());
+    archive_entry_set_pathname(entry.get(), next.to.c_str());
     archive_entry_set_filetype(entry.get(), AE_IFREG);
     archive_entry_set_perm(entry.get(), 0644);
     archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
     is_good = archive_write_header(out.get(), entry.get()) == ARCHIVE_OK &&
               archive_write_data(out.get(), content.data(), content.size()) >= 0;
   }
-  if (!is_good || archive_write_close(out.get()) != ARCHIVE_OK) {
-    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", parts.empty() ? "" : parts[0].from,
-                                                   " holds more than ", kMostCodeBytes >> 20,
-                                                   " MiB packed: name a folder with code alone"));
-  }
+  if (!is_good || archive_write_close(out.get()) != ARCHIVE_OK) return TooLarge(folder, *files);
   packed.resize(used);
   return packed;
 }

@@ -21,6 +21,7 @@ namespace downpour {
 
 inline constexpr int64_t kMostPackageBytes = int64_t{1} << 30;
 inline constexpr int kMostPackageFiles = 20'000;
+inline constexpr uintmax_t kMostUnpackedCode = uintmax_t{256} << 20;  // in bytes; code packs to a quarter
 inline constexpr size_t kMostPackageFolders = 5'000;
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
@@ -33,7 +34,9 @@ struct PackedPart {
 
 // The text of a .tar.gz. The same files make the same text. Left out of folders is what begins with a dot, __pycache__,
 // compiled files, keys (*.secret) and folders of jobs. Links to files are followed, those to folders not.
-// Errors: INVALID_ARGUMENT where a part cannot be read, or has more than a package may; more than kMostCodeBytes.
+// Cost: what is larger than kMostUnpackedCode is refused by the sizes of its files, before any of them is read.
+// Errors: INVALID_ARGUMENT where a part cannot be read, or has more than a package may. Of more than kMostUnpackedCode,
+//   or kMostCodeBytes packed, the largest files are named.
 absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts);
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix);
 

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+
+#include "absl/strings/str_format.h"
 
 namespace downpour {
 
@@ -20,6 +23,15 @@ uint64_t RandomNonce() {
   uint64_t nonce = 0;
   PCHECK(getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce)) << "getrandom";
   return nonce;
+}
+
+std::string RandomSecret() { return absl::StrFormat("%016x%016x", RandomNonce(), RandomNonce()); }
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
 }
 
 int64_t UnixMs() {

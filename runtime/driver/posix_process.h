@@ -10,6 +10,9 @@ namespace downpour {
 
 std::string HostName();
 uint64_t RandomNonce();
+std::string RandomSecret();  // 32 hexadecimal digits
+// Of the kernel, another one with each boot; empty where it does not say. Containers of one host share it.
+std::string BootId();
 int64_t UnixMs();  // by the calendar, which may jump: for people to read
 
 // As many open files as this process may have, from now on: the hard limit, for each connection is one. What of a

@@ -117,7 +117,8 @@ class Operation {
 
   // Opens a regular file and says how long it is.
   absl::StatusOr<UniqueFd> OpenFile(const Place& place, int flags, uint64_t* size) const {
-    UniqueFd file(openat(place.folder.get(), place.name.c_str(), flags | kFileFlags, 0666));
+    const mode_t mode = op_.is_private ? 0600 : 0666;
+    UniqueFd file(openat(place.folder.get(), place.name.c_str(), flags | kFileFlags, mode));
     struct stat about {};
     if (!file.ok() || fstat(file.get(), &about) != 0) return Error("open");
     if (!S_ISREG(about.st_mode)) return Error("use as a file", EINVAL);

@@ -15,14 +15,15 @@ void Refuse(int code, const std::string& why, httplib::Response& response) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StatusServer>> StatusServer::Open(const HttpSettings& settings, Mailbox* mailbox,
-                                                                 TextOf text_of) {
+                                                                 TextOf text_of, std::string secret) {
   absl::StatusOr<std::unique_ptr<HttpListener>> listener = HttpListener::Open(settings, kMostConnections);
   if (!listener.ok()) return listener.status();
-  return std::unique_ptr<StatusServer>(new StatusServer(*std::move(listener), mailbox, std::move(text_of)));
+  return std::unique_ptr<StatusServer>(
+      new StatusServer(*std::move(listener), mailbox, std::move(text_of), std::move(secret)));
 }
 
-StatusServer::StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mailbox, TextOf text_of)
-    : listener_(std::move(listener)), mailbox_(mailbox), text_of_(std::move(text_of)) {
+StatusServer::StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mailbox, TextOf text_of, std::string secret)
+    : listener_(std::move(listener)), mailbox_(mailbox), text_of_(std::move(text_of)), secret_(std::move(secret)) {
   httplib::Server& http = listener_->http();
   http.set_payload_max_length(0);
   http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
@@ -58,7 +59,7 @@ void StatusServer::Answer(std::string status) {
 void StatusServer::Serve(httplib::Response& response) {
   std::unique_lock lock(mutex_);
   const uint64_t before = answers_;
-  mailbox_->Post(Received{kStatusServer, StatusRequest{}});
+  mailbox_->Post(Received{kStatusServer, StatusRequest{.secret = secret_}});
   changed_.wait_for(lock, kPatience, [&] { return answers_ > before || ends_; });
   if (answers_ == before) return Refuse(503, "no answer from the process that this server is part of", response);
   response.set_content(text_of_(status_), PrometheusText::kType);

@@ -36,21 +36,22 @@ class StatusServer {
   static constexpr int kMostConnections = 4;
   using TextOf = std::function<std::string(const std::string& status)>;
 
-  // `mailbox` outlives this.
+  // `mailbox` outlives this. `secret`: what the role wants to hear of whoever asks; empty: nothing.
   static absl::StatusOr<std::unique_ptr<StatusServer>> Open(const HttpSettings& settings, Mailbox* mailbox,
-                                                            TextOf text_of);
+                                                            TextOf text_of, std::string secret = {});
   ~StatusServer();
 
   const std::string& address() const { return listener_->address(); }
   void Answer(std::string status);
 
  private:
-  StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mailbox, TextOf text_of);
+  StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mailbox, TextOf text_of, std::string secret);
   void Serve(httplib::Response& response);
 
   const std::unique_ptr<HttpListener> listener_;
   Mailbox* const mailbox_;
   const TextOf text_of_;
+  const std::string secret_;
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t answers_ = 0;

@@ -60,7 +60,7 @@ int ZmqDriver::Run(Role& role) {
   next_tick_ = Now() + options_.tick;
   next_sample_ = Now() + kSampleEvery;
   if (options_.keys && !options_.keys_folder.empty()) keys_watch_.emplace(options_.keys_folder, *options_.keys);
-  Step(Started{UnixMs(), endpoint()});
+  Step(Started{UnixMs(), endpoint(), BootId()});
   if (world_.service != nullptr) world_.service->Ready();
   while (!exit_code_) {
     ServeMail();

@@ -76,11 +76,20 @@ absl::StatusOr<HostPort> ParseTcp(const std::string& endpoint) {
       absl::StrCat("\"", endpoint, "\" is no endpoint: write HOST:PORT, [IPV6]:PORT or ipc:///PATH"));
 }
 
-// Whether a process listens at this path. ZeroMQ would take the path from it without a word.
+std::string PathOf(const std::string& ipc) { return ipc.substr(std::string("ipc://").size()); }
+
+absl::Status CheckPath(const std::string& ipc) {
+  const size_t bytes = PathOf(ipc).size();
+  if (bytes <= kMostSocketPath) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the path of ", ipc, " has ", bytes,
+                                                 " bytes, and a socket's has at most ", kMostSocketPath,
+                                                 ": name a shorter one"));
+}
+
+// Whether a process listens at this path, which CheckPath lets pass. ZeroMQ would take the path from it without a word.
 bool SomebodyListens(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return false;  // ZeroMQ refuses it
   path.copy(address.sun_path, path.size());
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
@@ -184,8 +193,10 @@ void ZmqSocket::DialAgain(const KeyRing* keys, PeerRole to) {
   socket_.connect(dials_);  // which it took before
 }
 
+bool AdmitsByKey(const std::string& endpoint, bool with_keys) { return with_keys && !IsIpc(endpoint); }
+
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {
-  if (IsIpc(endpoint)) return absl::OkStatus();
+  if (IsIpc(endpoint)) return CheckPath(endpoint);
   absl::StatusOr<HostPort> parsed = ParseTcp(endpoint);
   if (!parsed.ok()) return parsed.status();
   if (with_keys || parsed->host == "localhost" || IsLoopback(parsed->host)) return absl::OkStatus();
@@ -196,6 +207,7 @@ absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {
 }
 
 absl::Status CheckDialable(const std::string& endpoint) {
+  if (IsIpc(endpoint)) return CheckPath(endpoint);
   if (IsDialable(endpoint)) return absl::OkStatus();
   if (const absl::Status status = ParseTcp(endpoint).status(); !status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": port 0 is only for listening"));
@@ -205,15 +217,17 @@ absl::StatusOr<ZmqSocket> Listen(ZmqContext& context, const std::string& endpoin
   if (absl::Status status = CheckListenable(endpoint, keys != nullptr); !status.ok()) return status;
   absl::StatusOr<ZmqAddress> address = ParseAddress(endpoint);
   if (!address.ok()) return address.status();
-  if (IsIpc(endpoint) && SomebodyListens(endpoint.substr(std::string("ipc://").size()))) {
+  if (IsIpc(endpoint) && SomebodyListens(PathOf(endpoint))) {
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen on ", endpoint, ": another process does; choose another path"));
   }
   absl::StatusOr<ZmqSocket> socket = Open(context, zmq::socket_type::router, endpoint, address->ipv6);
   if (!socket.ok()) return socket;
   try {
-    if (!IsIpc(endpoint)) {
-      keys != nullptr ? SpeakCurveAsListener(socket->get(), *keys) : SpeakPlainlyAsListener(socket->get());
+    if (AdmitsByKey(endpoint, keys != nullptr)) {
+      SpeakCurveAsListener(socket->get(), *keys);
+    } else if (!IsIpc(endpoint)) {
+      SpeakPlainlyAsListener(socket->get());
     }
     socket->get().bind(address->spelled);
   } catch (const zmq::error_t& error) {
@@ -231,7 +245,7 @@ absl::StatusOr<ZmqSocket> Listen(ZmqContext& context, const std::string& endpoin
 absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoint, const KeyRing* keys, PeerRole to,
                                   const Watch& watch) {
   if (absl::Status status = CheckDialable(endpoint); !status.ok()) return status;
-  const bool curve = keys != nullptr && !IsIpc(endpoint);
+  const bool curve = AdmitsByKey(endpoint, keys != nullptr);
   if (curve && keys->Of(to).empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("a ", NameOf(keys->self), " has no key for a ", NameOf(to), " and cannot dial ", endpoint));

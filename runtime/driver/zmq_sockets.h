@@ -72,7 +72,10 @@ using Watch = std::function<absl::Status(ZmqSocket&)>;
 absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoint, const KeyRing* keys = nullptr,
                                   PeerRole to = PeerRole::kChief, const Watch& watch = nullptr);
 
-// OK if `endpoint` is one to listen on: without keys only loopback and ipc.
+inline constexpr size_t kMostSocketPath = 107;  // bytes, as unix(7) has it
+// Whether peers prove there by a key who they are: not at a path, nor without keys.
+bool AdmitsByKey(const std::string& endpoint, bool with_keys);
+// OK if `endpoint` is one to listen on: without keys only loopback and ipc. A path has at most kMostSocketPath bytes.
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys = false);
 // OK if `endpoint` is one to connect to; whether anybody listens there is another question.
 absl::Status CheckDialable(const std::string& endpoint);

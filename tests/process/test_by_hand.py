@@ -128,10 +128,24 @@ class ByHandTest(ProcessTest):
         status = self.wait_until(lambda s: alive(s, "ps-0"))
         self.assertEqual(status["state"], "QUEUED")
         self.assertIn({"task": "ps-1", "why": "has not joined yet"}, status["pending"])
-        code, out, _ = self.tool("status", "--chief", f"127.0.0.1:{self.port}")
+        code, out, _ = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 0)
         self.assertIn("ps-1 has not joined yet", out)
         self.assertIn(f"downpour-worker --chief=127.0.0.1:{self.port}", out)
+
+    def test_the_doctor_of_a_task_that_runs_finds_its_own_port_taken_by_it(self):
+        self.write_job()
+        at, other = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.start_chief()
+        ps = self.start("ps", self.chief_at, f"--listen={at}")
+        self.wait_until(lambda s: alive(s, "ps-0"))
+        doctor = lambda role, chief: self.tool("doctor", "--cluster=none", "--role", role, "--listen", at, "--chief",
+                                               chief)[1]  # fmt: skip
+        out = doctor("ps", f"127.0.0.1:{self.port}")
+        self.assertRegex(out, rf"ok +listen +downpour-ps, process {ps.pid}, listens on {at} already")
+        for role, chief in (("chief", f"127.0.0.1:{self.port}"), ("ps", other)):
+            out = doctor(role, chief)
+            self.assertRegex(out, rf"PROBLEM +listen +cannot listen on {at}: .*, by downpour-ps, process {ps.pid}")
 
     def test_a_port_in_use(self):
         self.write_job()

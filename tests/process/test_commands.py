@@ -13,6 +13,13 @@ def workers(status):
 
 
 class CommandsTest(ProcessTest):
+    def make_keys(self):
+        """By which an address alone is enough to ask a chief."""
+        keys = self.folder / "keys"
+        self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
+        self.key_flags = ("--keys", keys)
+        return keys
+
     def start_endless_run(self, *words):
         self.write_endless_job(checkpoint={"every": "200ms"})
         run = self.start_run(*words)
@@ -113,7 +120,7 @@ class CommandsTest(ProcessTest):
         self.wait_until(lambda s: complete(s) and len(workers(s)) == 2)
         self.assertNotRegex(run.said, r"worker-\d \(pid \d+\) ended")
 
-        code, _, err = self.tool("stop", "--chief", status["chief"]["endpoint"])
+        code, _, err = self.tool("stop", "--job-dir", self.job_dir)
         self.assertEqual(code, 0, err)
         self.assertEqual(run.finish()[0], 143, run.said)
         self.check_cancelled()
@@ -121,9 +128,7 @@ class CommandsTest(ProcessTest):
     # By hand, with keys: only a client's may give commands.
     def test_by_hand_a_spare_worker_comes_in_and_the_last_one_leaves(self):
         self.write_endless_job()
-        keys, at = self.folder / "keys", f"127.0.0.1:{free_port()}"
-        self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
-        self.key_flags = ("--keys", keys)
+        keys, at = self.make_keys(), f"127.0.0.1:{free_port()}"
         folders = (f"--job_dir={self.job_dir}", f"--trace_dir={self.job_dir}/trace")
         chief = self.start("chief", f"--job={self.job_file}", f"--listen={at}", f"--keys={keys}", *folders)
         chief.wait_for_line("waits for its tasks at")
@@ -152,17 +157,17 @@ class CommandsTest(ProcessTest):
     # A stop is in no journal: the chief that comes after the one that was told must be told too.
     def test_a_stop_outlives_a_chief_that_dies_in_its_last_round(self):
         self.write_endless_job(checkpoint={"every": "0s"})  # the first checkpoint is that of the stop
-        orders, at = Orders(self.folder), f"127.0.0.1:{free_port()}"
-        flags = (f"--job={self.job_file}", f"--listen={at}", f"--job_dir={self.job_dir}")
+        orders, at, keys = Orders(self.folder), f"127.0.0.1:{free_port()}", self.make_keys()
+        flags = (f"--job={self.job_file}", f"--listen={at}", f"--job_dir={self.job_dir}", f"--keys={keys}")
         command = orders.obeyed([PROGRAMS["chief"], *flags])
         for where in (("--chief", at), ("--job-dir", self.job_dir)):
             chief = Process(self, [*command, "--resume"])
             chief.wait_for_line("waits for its tasks at")
             for role in ("ps", "ps", "worker", "worker"):
-                self.start(role, f"--chief={at}")
+                self.start(role, f"--chief={at}", f"--keys={keys}")
             self.wait_until(complete)
             orders.give("die", 1, "checkpoints/")
-            stop = Process(self, [TOOL, "stop", *where])
+            stop = Process(self, [TOOL, "stop", *where, *self.key_flags])
             self.assertEqual(chief.finish()[0], -signal.SIGKILL, chief.said)
             second = Process(self, command)
             code, out = stop.finish()
@@ -173,14 +178,14 @@ class CommandsTest(ProcessTest):
 
     def test_whoever_watches_is_told_the_reason_and_of_no_other_run(self):
         self.write_endless_job()
-        at = f"127.0.0.1:{free_port()}"
-        flags = (f"--job={self.job_file}", f"--listen={at}")
+        at, keys = f"127.0.0.1:{free_port()}", self.make_keys()
+        flags = (f"--job={self.job_file}", f"--listen={at}", f"--keys={keys}")
         chief = self.start("chief", *flags, f"--job_dir={self.job_dir}")
         chief.wait_for_line("waits for its tasks at")
-        watches = [Process(self, [TOOL, "watch", "--chief", at, "--interval", 0.1]) for _ in range(2)]
+        watches = [Process(self, [TOOL, "watch", "--chief", at, *self.key_flags, "--interval", 0.1]) for _ in range(2)]
         for watch in watches:
             next(iter(watch.out))
-        code, _, err = self.tool("stop", "--chief", at)
+        code, _, err = self.tool("stop", "--chief", at, *self.key_flags)
         self.assertEqual(code, 0, err)
         for watch in watches:
             code, out = watch.finish()
@@ -190,7 +195,7 @@ class CommandsTest(ProcessTest):
         chief.finish()  # which leaves the port
         chief = self.start("chief", *flags, f"--job_dir={self.folder}/first")
         chief.wait_for_line("waits for its tasks at")
-        watch = Process(self, [TOOL, "watch", "--chief", at, "--interval", 0.1])
+        watch = Process(self, [TOOL, "watch", "--chief", at, *self.key_flags, "--interval", 0.1])
         next(iter(watch.out))
         chief.end()
         self.start("chief", *flags, f"--job_dir={self.folder}/second").wait_for_line("waits for its tasks at")

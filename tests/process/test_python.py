@@ -206,6 +206,11 @@ class PythonTest(OwnCodeTest):
         self.assertIn("nothing_of_this_name", self.refused(78))
         self.write_package("raise ValueError('of the user')\n")
         self.assertIn("of the user", self.refused(1))
+        for verb in ("check", "stage"):  # which say it with the same exit code
+            more = ("--job-dir", self.job_dir) if verb == "stage" else ()
+            code, _, err = self.tool(verb, self.job_file, *more, *self.code())
+            self.assertEqual(code, 1, err)
+            self.assertIn("of the user", err)
         code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--module-name", "other.task",
                                  "--package-path", self.folder / "trainer")  # fmt: skip
         self.assertEqual(code, 78, err)

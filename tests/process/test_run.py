@@ -6,11 +6,27 @@ import re
 import shlex
 import signal
 import unittest
+import unittest.mock
 
 from cluster import TOOL, TRAIN_EXAMPLES, Process, ProcessTest, complete, free_port, kill, task_of, wait_for_death
 
 
 class RunTest(ProcessTest):
+    def test_a_folder_for_sockets_whose_name_is_too_long_is_told_before_anything_starts(self):
+        self.write_job()
+        long = self.folder / ("x" * 100)
+        long.mkdir()
+        for named, said in ((long, "Let TMPDIR name a folder with a shorter one, such as /tmp"),
+                            (self.folder / "none", "cannot use the folder for temporary files, ")):  # fmt: skip
+            with unittest.mock.patch.dict(os.environ, TMPDIR=str(named)):
+                code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir)
+                self.assertIn(code, (1, 2), out)
+                self.assertIn(said, err)
+                self.assertFalse((self.job_dir / "chief.json").exists(), "nothing was started")
+                code, out, _ = self.tool("doctor", self.job_file, "--cluster=none")
+                self.assertEqual(code, 1)
+                self.assertRegex(out, "PROBLEM +(sockets|job file) ")
+
     def test_a_small_job_from_start_to_end(self):
         self.write_job()
         run = self.start_run()

@@ -97,7 +97,13 @@ class StopsTest(ProcessTest):
             self.orders.give("clock", seconds)
             self.chief.end()  # a chief looks at the calendar as it starts
             self.start_chief()
-            self.nobody_was_lost(self.gets_on(self.wait_until(complete)))
+            status = self.gets_on(self.wait_until(complete))
+            self.nobody_was_lost(status)
+            self.assertLess(status["elapsedSeconds"], HOUR)
+            self.assertLess(status["checkpoint"]["ageSeconds"], status["elapsedSeconds"])
+            ages = [failure["ageSeconds"] for failure in status["failures"]]
+            self.assertEqual(ages, sorted(ages, reverse=True), "as they came, one after the other")
+            self.assertLess(max(ages, default=0), status["elapsedSeconds"])
         self.end()
         written = [checkpoint["unixMs"] for checkpoint in self.checkpoints()]
         self.assertLess(min(written), max(written) - (DAY - HOUR) * 1000)

@@ -19,7 +19,7 @@ constexpr bool kIsVector<std::vector<T>> = true;
 
 // Ids take any number; these take the ones that have a name.
 constexpr int LastOf(TaskRole) { return static_cast<int>(TaskRole::kWorker); }
-constexpr int LastOf(RefusalCode) { return static_cast<int>(RefusalCode::kEjected); }
+constexpr int LastOf(RefusalCode) { return static_cast<int>(RefusalCode::kSecretWanted); }
 constexpr int LastOf(SliceSource) { return static_cast<int>(SliceSource::kHeld); }
 constexpr int LastOf(SliceRefusal) { return static_cast<int>(SliceRefusal::kTooEarly); }
 constexpr int LastOf(ControlKind) { return static_cast<int>(ControlKind::kCheckpoint); }

@@ -28,7 +28,7 @@ void CrashScenario::TellChief(ControlKind kind, uint32_t workers) {
   const ChiefRole* chief = Leader();
   if (chief == nullptr) return;
   const Life tool = world_.StartStranger({kChiefEndpoint});
-  Control command = {chief->term(), chief->commands() + 1, prng_.Next(), kind, workers};
+  Control command = {chief->term(), chief->commands() + 1, prng_.Next(), kind, workers, kSecret};
   for (int copy = 0; copy < 3; ++copy) {
     world_.events().After(copy == 0 ? Duration::zero() : Around(1s), [this, tool, copy, command]() mutable {
       const ChiefRole* now = Leader();

@@ -177,14 +177,20 @@ void CrashScenario::Intrude() {
   ++faults_["stranger"];
   const Life stranger = world_.StartStranger(endpoints);
   Random random(prng_.Next());
+  if (const ChiefRole* leader = Leader()) {  // in the words of an honest tool, but for the secret
+    const auto kind = static_cast<ControlKind>(random() % 3);
+    const Control command = {leader->term(), leader->commands() + 1, /*nonce=*/random(), kind, 1};
+    world_.network().Send(stranger, PeerId{1}, command);
+  }
   // Mostly in the right run, or what it says would count for nothing.
   const uint64_t run = chief_ == Life::kNone || prng_.Chance(0.2) ? prng_.Next() : RunOf(world_.process(chief_));
   for (size_t i = 0; i < endpoints.size(); ++i) {
     const uint64_t messages = 1 + prng_.Below(4);
     for (uint64_t n = 0; n < messages; ++n) {
-      const Message message = RandomMessage(prng_.Below(std::variant_size_v<MessageKinds>), random);
-      if (std::holds_alternative<Control>(message)) continue;  // whoever may say that is obeyed
-      world_.network().Send(stranger, PeerId{1 + i}, message, run);
+      Message message = RandomMessage(prng_.Below(std::variant_size_v<MessageKinds>), random);
+      auto* question = std::get_if<StatusRequest>(&message);
+      if (question != nullptr && random() % 2 == 0) question->secret = kSecret;
+      world_.network().Send(stranger, PeerId{1 + i}, std::move(message), run);
     }
   }
 }

@@ -26,7 +26,8 @@ void GoodbyeRules::OnReceived(const Process& chief, const Received& received) {
     if (received.run != 0 && received.run != RunOf(chief)) joins_from_ = received.from;
   }
   const auto* question = std::get_if<StatusRequest>(&received.message);
-  if (question == nullptr) return;
+  if (question == nullptr || question->secret != kSecret) return;
+  told_secret_.insert(received.from);
   watching_.erase(received.from);
   if (question->again_in_ms == 0 || question->knows_end) return;
   constexpr uint64_t kLongest = Watchers::kLongestPause / 1ms;
@@ -49,6 +50,9 @@ void GoodbyeRules::Says(const Process& chief, const Send& send) {
   const auto* refused = std::get_if<Refused>(&send.message);
   if (refused != nullptr && refused->code == RefusalCode::kNameTaken) {
     waiting_[nonces_[send.to]] = {send.to, world_->now()};
+  }
+  if (std::holds_alternative<StatusReply>(send.message) && !told_secret_.contains(send.to)) {
+    Add(chief, "tells its status to one that does not know its secret");
   }
   const auto* end = std::get_if<JobEnd>(&send.message);
   if (end == nullptr) return;

@@ -37,6 +37,7 @@ class GoodbyeRules final : public Rules {
   std::map<PeerId, uint64_t> nonces_;    // of the newest Join over each link
   std::map<uint64_t, Waiting> waiting_;  // for a place, by their nonces
   std::map<PeerId, Time> watching_;      // until then, unless they ask again
+  std::set<PeerId> told_secret_;         // which said it with a question
   std::set<PeerId> told_;
   std::optional<Time> ended_;
   Time summed_up_;       // when it last began to write its summary

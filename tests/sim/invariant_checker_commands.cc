@@ -20,6 +20,7 @@ void InvariantChecker::CheckWorkers(const Process& process) {
   if (chief.commands() > commands_[process.life]) {
     const bool is_next = command_.has_value() && command_->term == chief.term() &&
                          command_->number == chief.commands() && chief.commands() == commands_[process.life] + 1;
+    if (is_next && command_->secret != kSecret) Add(process, "obeys one that does not know its secret");
     if (!is_next) Add(process, "obeys a command that is for another chief, or was overtaken");
     if (is_next && !obeyed_.emplace(process.life, command_->nonce).second) {
       Add(process, "obeys a command twice, since it was numbered again");

@@ -99,6 +99,7 @@ Life World::StartChief(const JobSpec& job, bool resume, Round give_up) {
                                                          .job_dir = "/jobs/simulated",
                                                          .host = "chief-host",
                                                          .pid = static_cast<uint32_t>(process.life),
+                                                         .secret = kSecret,
                                                          .resume = resume,
                                                          .give_up = give_up,
                                                          .nonce = process.nonce,

@@ -36,6 +36,7 @@ namespace downpour {
 class InvariantChecker;
 
 inline constexpr char kChiefEndpoint[] = "chief-host:7000";
+inline constexpr char kSecret[] = "of the chief";  // which people's tools know
 
 struct Process {
   Life life{};

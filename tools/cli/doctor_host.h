@@ -33,6 +33,7 @@ struct HostNeeds {
   uint64_t memory = 0;
   uint64_t disk = 0;
   uint64_t descriptors = 0;  // of one process
+  int servers = 1;           // ps of the job
 };
 Findings JudgeHost(const HostFacts& facts, const HostNeeds& needs, const std::string& folder);
 

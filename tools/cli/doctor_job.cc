@@ -18,6 +18,8 @@
 #include "schema/text.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cluster/human_units.h"
+#include "tools/cluster/private_folder.h"
+#include "tools/cluster/role_commands.h"
 #include "worker/data/dataset.h"
 
 namespace downpour {
@@ -118,6 +120,15 @@ Finding JudgeCheckpoint(const StatusReport& status) {
 bool IsOfData(const JobError& error) { return error.key.starts_with("data."); }
 
 }  // namespace
+
+bool IsTask(const Listener& who, std::optional<TaskType> role, const std::string& chief) {
+  const bool is_role =
+      role ? who.program == absl::StrCat("downpour-", NameOf(*role)) : who.program.starts_with("downpour-");
+  const std::string flag = "--chief=";
+  return is_role && std::all_of(who.words.begin(), who.words.end(), [&](const std::string& word) {
+           return chief.empty() || !word.starts_with(flag) || word == flag + chief;
+         });
+}
 
 Findings JudgeJob(const JobFileResult& read, const DataFacts& facts, std::optional<TaskType> role) {
   Findings findings;
@@ -232,8 +243,13 @@ Finding SilentChief(const std::string& endpoint, const std::string& why, bool ha
                           : "give the keys of its cluster, if it has keys: --keys=DIR");
 }
 
-Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::string& chief) {
-  if (endpoint.rfind("ipc:", 0) == 0) return Good("listen", endpoint);
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::string& chief,
+                         std::optional<TaskType> role) {
+  if (endpoint.rfind("ipc:", 0) == 0) {
+    const absl::Status status = CheckListenable(endpoint);
+    return status.ok() ? Good("listen", endpoint)
+                       : Problem("listen", std::string(status.message()), "let --listen name a shorter path");
+  }
   const std::optional<HostPort> address = ParseHostPort(endpoint);
   if (!address) return Problem("listen", endpoint + " is no address", "write HOST:PORT, [IPV6]:PORT or ipc:///PATH");
   if (!CheckListenable(endpoint, has_keys).ok()) {
@@ -250,8 +266,20 @@ Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::
                                        told == endpoint ? "" : "; others are told " + ParseHostPort(told)->host));
   }
   const std::string what = absl::StrCat("cannot listen on ", endpoint, ": ", std::strerror(error));
+  if (const auto who = error == EADDRINUSE ? ListenerAt(address->port) : std::nullopt; who) {
+    const std::string process = absl::StrCat(who->program, ", process ", who->pid);
+    if (IsTask(*who, role, chief)) return Good("listen", absl::StrCat(process, ", listens on ", endpoint, " already"));
+    return Problem("listen", absl::StrCat(what, ", by ", process), "choose another port, or port 0 for any free one");
+  }
   return error == EADDRINUSE ? Problem("listen", what, "choose another port, or port 0 for any free one")
                              : Problem("listen", what, "listen on an address that this host has");
+}
+
+Finding LookAtSockets(int servers) {
+  const absl::StatusOr<PrivateFolder> folder = PrivateFolder::Make();
+  const absl::Status status = folder.ok() ? CheckSockets(folder->path(), servers) : folder.status();
+  if (status.ok()) return Good("sockets", absl::StrCat("fit in ", folder->path()));
+  return Problem("sockets", std::string(status.message()), "let TMPDIR name such a folder");
 }
 
 Findings JudgeStatus(const StatusReport& status) {

@@ -11,6 +11,7 @@
 
 #include "job/cluster_config.h"
 #include "job/job.h"
+#include "runtime/driver/posix_listener.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/doctor_host.h"
 #include "tools/cli/findings.h"
@@ -41,7 +42,12 @@ Findings LookAtServers(const StatusReport& status);
 
 // Whether a task could listen there, and may: without keys nothing that others reach is listened on. Of a task that is
 // to listen on all addresses, which one others are told; `chief`: where its chief is, if that is known.
-Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::string& chief = "");
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::string& chief = "",
+                         std::optional<TaskType> role = {});
+// Whether it is the very task that this host is looked at for: of that role, and of that chief as far as both say so.
+bool IsTask(const Listener& who, std::optional<TaskType> role, const std::string& chief);
+// For a whole cluster on this host: whether its ps can have their sockets where `downpour run` puts them.
+Finding LookAtSockets(int servers);
 
 // A chief that gave no answer: `why`, and what mends it, which depends on how far one gets towards it.
 Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys);

@@ -200,7 +200,9 @@ int DescribeCode(const std::string& verb, const std::string& folder, const Pytho
   const std::string made = PythonFolder(folder);
   std::filesystem::create_directory(made);
   absl::StatusOr<PythonJob> python = DescribePythonCode(whole, KnownOf(*options), made, folder);
-  if (!python.ok()) return Complain(streams, verb, std::string(python.status().message()), kExitBadJobFile);
+  if (!python.ok()) {
+    return Complain(streams, verb, std::string(python.status().message()), ExitCodeOfCode(python.status()));
+  }
   options->of_code = *std::move(python);
   return kExitDone;
 }

@@ -179,6 +179,8 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
   }
 }
 
+int ExitCodeOfCode(const absl::Status& error) { return absl::IsInvalidArgument(error) ? kExitBadJobFile : kExitFailed; }
+
 std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
 
 }  // namespace downpour

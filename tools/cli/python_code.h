@@ -61,6 +61,9 @@ struct PythonJob {
 absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSpec& job, const std::string& folder,
                                              const std::string& job_dir);
 
+// Of one of these errors: 78 where the code, or what was named of it, is refused; 1 where it failed.
+int ExitCodeOfCode(const absl::Status& error);
+
 std::string PythonFolder(const std::string& job_dir);
 
 }  // namespace downpour

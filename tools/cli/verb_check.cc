@@ -76,6 +76,6 @@ const Verb kCheckVerb = {"check", "Say what a job file would run, or everything 
                          "  downpour check job.yaml --set training.epochs=3 --set cluster.workerCount=8\n"
                          "  downpour check job.yaml --config config.yaml --scale-tier premium-1\n"
                          "  downpour check job.yaml --package-path trainer --module-name trainer.task\n",
-                         "0 the job can run, 78 it cannot", SetUpCheck};
+                         "0 the job can run, 1 its Python code raised, 78 it cannot run", SetUpCheck};
 
 }  // namespace downpour

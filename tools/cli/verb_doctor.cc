@@ -59,13 +59,12 @@ std::optional<PeerRole> PeerOf(const std::string& role) {
   return RoleIn({PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient, PeerRole::kViewer}, role);
 }
 
-// The job's start by the chief's clock, and how long ago that was by any: what its clock says now.
 Findings CompareClocks(const StatusReport& status) {
-  if (!status.start_unix_ms || !status.elapsed) return {};
+  if (!status.chief.unix_ms) return {};
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const double here = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  const double skew = here - (static_cast<double>(*status.start_unix_ms) / 1000 + *status.elapsed);
+  const double skew = here - static_cast<double>(*status.chief.unix_ms) / 1000;
   const std::string what = absl::StrFormat("%.1f s off the chief's", skew);
   if (skew < kSkew && skew > -kSkew) return {Good("clock", what)};
   return {Warning("clock", what + ": logs will not line up", "let both hosts take the time from one server")};
@@ -94,7 +93,9 @@ Finding KnockAtChief(const std::string& endpoint, const std::string& keys_folder
 
 Findings AskChief(const StatusSource& source, bool has_keys) {
   const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
-  if (!answer.ok()) return {SilentChief(ChiefOf(source), std::string(answer.status().message()), has_keys)};
+  const std::string why(answer.status().message());
+  if (absl::IsUnauthenticated(answer.status())) return {Problem("chief", why, "ask as it says")};
+  if (!answer.ok()) return {SilentChief(ChiefOf(source), why, has_keys)};
   if (answer->summary) return JudgeEnd(*answer->summary);
   Findings findings = {CompareProtocols(*answer->status)};
   Append(CompareClocks(*answer->status), &findings);
@@ -152,6 +153,7 @@ Findings LookAtJob(const DoctorOptions& options, Streams streams, bool on_gpu, H
   const std::optional<TaskType> role = TaskOf(options.role);
   *needs = NeedsOf(chosen.parsed.job, facts, role, on_gpu);
   needs->memory *= options.tasks;
+  needs->servers = static_cast<int>(chosen.parsed.job.cluster.parameter_server_count);
   Append(JudgeJob(chosen.parsed, facts, role), &findings);
   if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed.job, facts), &findings);
   return findings;
@@ -180,6 +182,7 @@ int Examine(const DoctorOptions& options, Streams streams) {
   const HostFacts host = LookAtHost(folder);
   if (!options.job.job_file.empty()) Append(LookAtJob(options, streams, ComputesOnGpu(host), &needs), &findings);
   Append(JudgeHost(host, needs, folder), &findings);
+  if (options.role.empty()) findings.push_back(LookAtSockets(needs.servers));
 
   const LaunchSources sources = ReadLaunchSources(options.cluster, ProcessEnvironment());
   for (const JobError& error : sources.errors) {
@@ -189,7 +192,7 @@ int Examine(const DoctorOptions& options, Streams streams) {
   const std::string keys = KeysFolder(options.running.keys, options.running.job_dir);
   Append(LookAtKeys(keys, PeerOf(options.role)), &findings);
   if (!options.listen.empty()) {
-    findings.push_back(LookAtOwnAddress(options.listen, !keys.empty(), ChiefOf(options.running)));
+    findings.push_back(LookAtOwnAddress(options.listen, !keys.empty(), ChiefOf(options.running), TaskOf(options.role)));
   }
   // Of a job file the folder may be one that is still to be made.
   const bool to_be_there = options.job.job_file.empty() && !options.running.job_dir.empty();

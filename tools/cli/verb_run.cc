@@ -161,7 +161,7 @@ absl::Status Secure(const RunOptions& options, const PrivateFolder& sockets, Loc
   cluster->keys = KeysFolder(options.keys, options.job_dir);
   if (CheckListenable(options.listen).ok()) {
     cluster->sockets = sockets.path();
-    return absl::OkStatus();
+    return CheckSockets(cluster->sockets, cluster->servers);
   }
   if (!cluster->keys.empty()) return absl::OkStatus();
   cluster->keys = KeysOfJob(options.job_dir);
@@ -207,8 +207,7 @@ int DescribeCode(const std::string& folder, RunOptions* options, Streams streams
   if (of_files->has_job_dir) code.args.insert(code.args.end(), {"--job-dir", options->job_dir});
   absl::StatusOr<PythonJob> python = DescribePythonCode(code, KnownOf(options->job), folder, options->job_dir);
   if (!python.ok()) {
-    return Complain(streams, "run", std::string(python.status().message()),
-                    absl::IsInvalidArgument(python.status()) ? kExitBadJobFile : kExitFailed);
+    return Complain(streams, "run", std::string(python.status().message()), ExitCodeOfCode(python.status()));
   }
   options->job.of_code = *std::move(python);
   return kExitDone;
@@ -349,13 +348,13 @@ std::function<int()> SetUpRun(CLI::App& app, Streams streams) {
 
 }  // namespace
 
-const Verb kRunVerb = {
-    "run", "Run a whole cluster on this machine: chief, parameter servers and workers",
-    "  downpour run job.yaml\n"
-    "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
-    "  downpour run job.yaml --job-dir runs/first --resume\n"
-    "  downpour run job.yaml --package-path trainer --module-name trainer.task -- --my-flag 3\n",
-    "0 the job succeeded, 1 it failed, 78 bad job file, or of another plan than the checkpoints, 124 out of time",
-    SetUpRun};
+const Verb kRunVerb = {"run", "Run a whole cluster on this machine: chief, parameter servers and workers",
+                       "  downpour run job.yaml\n"
+                       "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
+                       "  downpour run job.yaml --job-dir runs/first --resume\n"
+                       "  downpour run job.yaml --package-path trainer --module-name trainer.task -- --my-flag 3\n",
+                       "0 the job succeeded, 1 it failed or its Python code raised, 78 bad job file, or of another "
+                       "plan than the checkpoints, 124 out of time",
+                       SetUpRun};
 
 }  // namespace downpour

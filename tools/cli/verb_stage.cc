@@ -24,8 +24,7 @@ struct StageOptions {
 
 int Stage(StageOptions options, Streams streams) {
   const auto complain = [&](const absl::Status& status) {
-    return Complain(streams, "stage", std::string(status.message()),
-                    absl::IsInvalidArgument(status) ? kExitBadJobFile : kExitFailed);
+    return Complain(streams, "stage", std::string(status.message()), ExitCodeOfCode(status));
   };
   const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
   if (!scratch.ok()) return complain(scratch.status());

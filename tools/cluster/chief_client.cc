@@ -64,7 +64,9 @@ bool ChiefClient::Say(const Message& message) {
   return channel_.Send("", Encode(message)) == ZmqChannel::Sending::kSent;
 }
 
-bool ChiefClient::TryAsk() { return Say(StatusRequest{.again_in_ms = static_cast<uint64_t>(again_in_ / 1ms)}); }
+bool ChiefClient::TryAsk() {
+  return Say(StatusRequest{.again_in_ms = static_cast<uint64_t>(again_in_ / 1ms), .secret = secret_});
+}
 
 absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
   // All of them, or they fill up, and ZeroMQ dials no more.
@@ -86,7 +88,10 @@ absl::StatusOr<std::optional<Reply>> ChiefClient::Take() {
     if (!message.ok()) continue;
     if (auto* reply = std::get_if<Reply>(&*message)) return std::move(*reply);
     if (auto* refused = std::get_if<Refused>(&*message)) {
-      return absl::FailedPreconditionError(absl::StrCat("the chief at ", endpoint_, " refuses: ", refused->why));
+      const std::string why = absl::StrCat("the chief at ", endpoint_, " refuses: ", refused->why);
+      if (refused->code != RefusalCode::kSecretWanted) return absl::FailedPreconditionError(why);
+      return absl::UnauthenticatedError(secret_.empty() ? why + ". Give --job-dir DIR, that folder, in place of --chief"
+                                                        : why + ", which is another one than ours");
     }
   }
   return std::nullopt;
@@ -173,11 +178,12 @@ void ChiefClient::WaitForNews(Duration timeout) {
 }
 
 void ChiefClient::TakeLeave() {
-  Say(StatusRequest{.knows_end = true});
+  Say(StatusRequest{.knows_end = true, .secret = secret_});
   channel_.socket().get().set(zmq::sockopt::linger, kLastWordsMs);
 }
 
-absl::StatusOr<ControlReply> ChiefClient::Tell(const Control& command, Duration timeout) {
+absl::StatusOr<ControlReply> ChiefClient::Tell(Control command, Duration timeout) {
+  command.secret = secret_;
   if (self_ == PeerRole::kViewer) {  // else the chief would drop it unanswered
     return absl::PermissionDeniedError(
         "these keys are a viewer's, who may only look; a command needs a client's: downpour keys issue client");

@@ -4,13 +4,15 @@
 //   absl::StatusOr<std::string> json = chief->AskStatus(kStatusTimeout);     // docs/STATUS.md
 //
 // Errors: INVALID_ARGUMENT for an endpoint that is none; UNAVAILABLE with advice where nobody answers;
-//   FAILED_PRECONDITION where the chief refuses to say (another protocol).
+//   UNAUTHENTICATED where the chief wants another secret than ours; FAILED_PRECONDITION where it refuses to say for
+//   another reason.
 // Threads: one.
 // Tests: tests/unit/tools/cluster/chief_client_test.cc.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "runtime/driver/zmq_frames.h"
@@ -31,6 +33,8 @@ class ChiefClient {
   // besides.
   static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
 
+  // What the chief's chief.json says, if its keys do not tell who may ask.
+  void UseSecret(std::string secret) { secret_ = std::move(secret); }
   // Whoever asks again after so long is a watcher: the chief tells it unasked how the job ended. 0: it asks once.
   void AskAgainIn(Duration pause) { again_in_ = pause; }
   // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`, unless the
@@ -43,7 +47,7 @@ class ChiefClient {
 
   // Says it again and again until it is answered. Errors: as AskStatus; UNAVAILABLE too where the chief answers all but
   // commands, as one of an earlier release does; PERMISSION_DENIED where our keys are a viewer's.
-  absl::StatusOr<ControlReply> Tell(const Control& command, Duration timeout);
+  absl::StatusOr<ControlReply> Tell(Control command, Duration timeout);
 
   // For whoever may not ask, since its keys are another role's: OK if it is let in.
   absl::Status ShakeHands(Duration timeout);
@@ -55,6 +59,7 @@ class ChiefClient {
   void* socket() { return channel_.socket().get(); }
 
   const std::string& endpoint() const { return endpoint_; }
+  const std::string& secret() const { return secret_; }
 
  private:
   // The next message of that kind that has arrived.
@@ -77,6 +82,7 @@ class ChiefClient {
   std::optional<NoAnswer> WhyFailed(ZmqMonitor::Event event);
 
   std::string endpoint_;
+  std::string secret_;
   Duration again_in_{};
   std::optional<std::string> last_word_;  // said unasked, and not given out yet
   ZmqContext context_;                    // before its sockets, which must be closed first

@@ -51,6 +51,11 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir) {
   const std::string path = ChiefPath(job_dir);
   absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok() && !UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)).ok() && errno == EACCES) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "may not read ", path, ", which says where the chief listens and, for a job without keys, its secret: ask as ",
+        "the user whose job it is, or give the job keys (downpour keys new)"));
+  }
   if (!text.ok())
     return absl::NotFoundError(absl::StrCat("no chief has listened for ", job_dir, ": there is no ", path));
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
@@ -61,6 +66,7 @@ absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir) {
   ChiefLocation location{.endpoint = json["endpoint"].get<std::string>()};
   if (has("host", &nlohmann::json::is_string)) location.host = json["host"].get<std::string>();
   if (has("command", &nlohmann::json::is_string)) location.command = json["command"].get<std::string>();
+  if (has("secret", &nlohmann::json::is_string)) location.secret = json["secret"].get<std::string>();
   if (has("pid", &nlohmann::json::is_number_integer)) location.pid = json["pid"].get<pid_t>();
   if (has("term", &nlohmann::json::is_number_unsigned)) location.term = json["term"].get<uint64_t>();
   return location;

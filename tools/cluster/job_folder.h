@@ -29,8 +29,9 @@ namespace downpour {
 
 struct ChiefLocation {
   std::string endpoint;
-  std::string host = {};     // this and the next three: as far as it says so
+  std::string host = {};     // this and the next four: as far as it says so
   std::string command = {};  // that people type to start the job again
+  std::string secret = {};   // that it wants to hear of a tool; empty: keys tell who may ask
   pid_t pid = 0;
   uint64_t term = 0;  // rises with each chief of the folder; 0: not known
 };

@@ -182,6 +182,7 @@ void LocalRun::LookForChief() {
   if (!location) return;
   absl::StatusOr<ChiefClient> client = ChiefClient::DialWithKeysIn(cluster_.keys, location->endpoint);
   if (!client.ok()) return GiveUp(std::string(client.status().message()));
+  client->UseSecret(location->secret);
   chief_.emplace(*std::move(client));
   for (const std::string& task : MemberTasks(cluster_)) {
     if (!Start(task, 0) && HasGivenUp()) return;
@@ -198,6 +199,10 @@ void LocalRun::TalkToChief() {
     if (const absl::StatusOr<StatusReport> status = ParseStatus(**answer); status.ok()) OnStatus(*status);
   }
   if (absl::IsPermissionDenied(answer.status())) DialAgain();
+  // Another chief leads now, at the same address, and drew a secret of its own before it was announced.
+  if (const auto location = absl::IsUnauthenticated(answer.status()) ? announcement_.Look() : std::nullopt) {
+    chief_->UseSecret(location->secret);
+  }
   if (Clock::now() < next_question_) return;
   CountLooks();
   chief_->TryAsk();
@@ -208,7 +213,9 @@ void LocalRun::TalkToChief() {
 void LocalRun::DialAgain() {
   answered_ = true;
   absl::StatusOr<ChiefClient> client = ChiefClient::DialWithKeysIn(cluster_.keys, chief_->endpoint());
-  if (client.ok()) chief_.emplace(*std::move(client));
+  if (!client.ok()) return;
+  client->UseSecret(chief_->secret());
+  chief_.emplace(*std::move(client));
 }
 
 void LocalRun::TellNews(const StatusReport& status) {

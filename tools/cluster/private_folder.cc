@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -43,13 +45,21 @@ void RemoveThoseOfKilledProcesses(const std::string& parent) {
 }  // namespace
 
 absl::StatusOr<PrivateFolder> PrivateFolder::Make() {
+  const auto refuse = [](const std::string& what, const std::string& why) {
+    return absl::UnavailableError(absl::StrCat(what, ": ", why, ". Let TMPDIR name a folder where you may write"));
+  };
   std::error_code error;
   const std::string parent = fs::temp_directory_path(error);
+  if (error) {
+    const char* named = std::getenv("TMPDIR");
+    return refuse(absl::StrCat("cannot use the folder for temporary files, ", named == nullptr ? "/tmp" : named),
+                  error.message());
+  }
   RemoveThoseOfKilledProcesses(parent);
   std::string path = absl::StrCat(parent, "/", kPrefix, "XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) return absl::UnavailableError(absl::StrCat("cannot make a folder ", path));
+  if (mkdtemp(path.data()) == nullptr) return refuse(absl::StrCat("cannot make a folder ", path), strerror(errno));
   UniqueFd lock = Lock(path, O_CREAT);
-  if (!lock.ok()) return absl::UnavailableError(absl::StrCat("cannot lock ", path, kLock));
+  if (!lock.ok()) return refuse(absl::StrCat("cannot lock ", path, kLock), strerror(errno));
   return PrivateFolder(std::move(path), std::move(lock));
 }
 

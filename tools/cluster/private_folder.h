@@ -2,7 +2,8 @@
 //
 // Shapes: short, since a socket's path has at most 107 bytes. A lock in it tells a folder in use from one whose process
 //   was killed; Make removes those of this user.
-// Errors: UNAVAILABLE where none can be made.
+// Errors: UNAVAILABLE with the reason and the remedy where none can be made.
+//   Whether a path is short enough, CheckSockets (role_commands.h) tells.
 // Tests: tests/unit/tools/cluster/private_folder_test.cc.
 #pragma once
 

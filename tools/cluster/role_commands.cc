@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/zmq_sockets.h"
 #include "schema/host_port.h"
 #include "tools/cluster/job_folder.h"
 
@@ -83,6 +84,14 @@ ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, 
   spec.environment = {{"DOWNPOUR_METADATA_SERVER", ""}};  // the chief alone ends the job of a machine that goes
   if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment.push_back({"OMP_NUM_THREADS", "1"});
   return spec;
+}
+
+absl::Status CheckSockets(const std::string& folder, int servers) {
+  const std::string longest = absl::StrCat("ipc://", folder, "/", kServerPrefix, servers - 1);
+  if (CheckListenable(longest).ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the sockets of the job's ps cannot lie in ", folder, ", whose name is too long: a socket's path ",
+      "has at most ", kMostSocketPath, " bytes. Let TMPDIR name a folder with a shorter one, such as /tmp"));
 }
 
 std::vector<std::string> MemberTasks(const LocalCluster& cluster) {

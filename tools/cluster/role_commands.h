@@ -50,6 +50,10 @@ ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& before 
 ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, const std::string& chief_endpoint,
                           uint32_t attempt);
 
+// OK if that many ps can have their sockets in `folder`. FAILED_PRECONDITION with the remedy where their paths are
+// longer than a socket's may be.
+absl::Status CheckSockets(const std::string& folder, int servers);
+
 std::vector<std::string> MemberTasks(const LocalCluster& cluster);  // ps-0, ps-1, worker-0 and so on
 bool IsServerTask(const std::string& task);
 

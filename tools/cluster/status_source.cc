@@ -120,6 +120,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
                                                           "it listens: ask again in a moment")
                                            : std::string(found.status().message()));
     }
+    if (absl::IsUnauthenticated(found.status())) return found.status();
     if (!found.ok()) return NotOfTheCommandLine(source_.job_dir, found.status());
     location = *found;
     endpoint = location->endpoint;
@@ -133,7 +134,13 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
     chief_.emplace(*std::move(client));
     chief_->AskAgainIn(again_in_);
   }
+  chief_->UseSecret(location ? location->secret : "");  // another one with each chief, maybe at the same address
   absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
+  if (location && absl::IsUnauthenticated(json.status())) {
+    return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,
+                                               " there is another chief, of this job or another one. If this job's ",
+                                               "is being started, ask again in a moment"));
+  }
   if (!json.ok()) return location ? WithProcess(json.status(), source_.job_dir, *location) : json.status();
   absl::StatusOr<StatusReport> status = ParseStatus(*json);
   if (!status.ok()) return NotOfTheCommandLine("the chief at " + endpoint, status.status());
@@ -167,7 +174,9 @@ int ExitCodeOfEnd(const std::string& state, const MaybeCount& chiefs) {
 }
 
 int ExitCodeOf(const absl::Status& status) {
-  if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return kExitUnreachable;
+  if (absl::IsUnavailable(status) || absl::IsNotFound(status) || absl::IsUnauthenticated(status)) {
+    return kExitUnreachable;
+  }
   return absl::IsInvalidArgument(status) ? kExitBadCommandLine : kExitFailed;
 }
 

@@ -44,7 +44,8 @@ class StatusAsker {
   ~StatusAsker();
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
-  // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the chief refuses; what LoadKeys
+  // chief was killed, what it left and how to go on; UNAUTHENTICATED where the chief
+  // wants a secret, or chief.json is another user's; FAILED_PRECONDITION where the chief refuses else; what LoadKeys
   // (posix_keys.h) refuses of a folder of keys; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for
   // what the chief or the folder says and nobody can read; NOT_FOUND where another run answers than before.
   absl::StatusOr<Answer> Ask();
@@ -77,7 +78,7 @@ class StatusAsker {
 // code of its chief, as far as it was told.
 int ExitCodeOfEnd(const std::string& state, const MaybeCount& chiefs);
 
-// 69 where the chief cannot be reached or another run answers, 2 for a bad address, 1 for the rest.
+// 69 where the chief cannot be reached, wants a secret or leads another run, 2 for a bad address, 1 for the rest.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace downpour

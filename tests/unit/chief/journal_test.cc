@@ -60,8 +60,9 @@ TEST_F(JournalTest, AnEntryComesBackAsItWas) {
                                      .inside = 1e-9,
                                      .inside_commits = 10,
                                      .outside = 11.5,
-                                     .outside_commits = 12}};
-  entry.costs.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
+                                     .outside_commits = 12},
+                     .clock = {.age_ms = 13, .unix_ms = 14, .steady_ms = 15, .boot = "b"}};
+  entry.costs.failures.push_back({1700000000123, 123, "ps-1", "no heartbeat for 5.0 s"});
   const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, entry);

@@ -30,6 +30,7 @@ class MemoryDisk {
   std::string& At(const std::string& path) { return files_.at(path); }
   const std::string& Read(const std::string& path) const { return files_.at(path); }
   void Put(const std::string& path, std::string text) { files_[path] = std::move(text); }
+  bool IsPrivate(const std::string& path) const { return private_.contains(path); }
   std::vector<std::string> Paths() const {
     std::vector<std::string> paths;
     for (const auto& [path, data] : files_) paths.push_back(path);
@@ -52,6 +53,7 @@ class MemoryDisk {
       case StorageOp::Kind::kWrite:
         if (here) done->status = absl::AlreadyExistsError(absl::StrCat(op.path, ": exists"));
         if (here) return;
+        if (op.is_private) private_.insert(op.path);
         [[fallthrough]];
       case StorageOp::Kind::kAppend:
         for (const Payload& part : op.data) {
@@ -66,6 +68,8 @@ class MemoryDisk {
       case StorageOp::Kind::kRename:
         if (!here) done->status = missing;
         if (here) files_[op.target] = file->second;
+        private_.erase(op.target);
+        if (private_.erase(op.path) > 0) private_.insert(op.target);
         files_.erase(op.path);
         return;
       case StorageOp::Kind::kRemove:
@@ -94,6 +98,7 @@ class MemoryDisk {
 
   std::map<std::string, std::string> files_;
   std::set<std::string> folders_;
+  std::set<std::string> private_;  // files that only their owner may read
 };
 
 }  // namespace downpour

@@ -56,6 +56,14 @@ TEST_F(CodeCacheTest, HalfOfItIsNotFound) {
   EXPECT_EQ(Entries(), 0u);
 }
 
+// As in a home where the user may not write, or that is none.
+TEST_F(CodeCacheTest, WhereNoFolderCanBeMadeTheReasonAndTheRemedyAreTold) {
+  scratch_.Write("a", "no folder");
+  const std::string said(cache_.Find(code_).status().message());
+  EXPECT_THAT(said, HasSubstr("cannot make the folder " + scratch_.path() + "/a: Not a directory"));
+  EXPECT_THAT(said, HasSubstr("Let XDG_CACHE_HOME name a folder where this user may write"));
+}
+
 TEST_F(CodeCacheTest, AFolderThatOthersMayWriteToIsRefused) {
   fs::create_directories(folder_);
   chmod(folder_.c_str(), 0777);

@@ -114,11 +114,25 @@ TEST_F(PackageTest, CountsAndDepthsHaveBounds) {
   EXPECT_THAT(Refusal(Pack({{deep, ""}})), HasSubstr("outside"));
 }
 
-TEST_F(PackageTest, AFileThatIsTooLargeIsNotRead) {
-  folder_.Write("large/a.py", "x");
-  fs::resize_file(folder_.path() + "/large/a.py", uint64_t{1} << 40);  // all of it a hole
-  const auto packed = PackFolder(folder_.path() + "/large", "t");
-  EXPECT_THAT(std::string(packed.status().message()), HasSubstr("MiB packed"));
+// As `--package-path .` finds data beside the code. All of it is holes: to read it would take a day.
+TEST_F(PackageTest, DataThatIsTooLargeIsNotReadAndNamed) {
+  const std::string folder = folder_.path() + "/large";
+  for (const auto& [name, bytes] : {std::pair("data/a.npy", uint64_t{1} << 40),
+                                    {"data/b.npy", uint64_t{3} << 40},
+                                    {"trainer/task.py", uint64_t{1} << 10},
+                                    {"c.npy", uint64_t{2} << 40}}) {
+    fs::resize_file(folder_.Write(std::string("large/") + name, "x"), bytes);
+  }
+  const std::string said(PackFolder(folder, "t").status().message());
+  EXPECT_THAT(said, HasSubstr("more than 256 MiB, or than 64 MiB packed: name a folder with code alone"));
+  EXPECT_THAT(said, HasSubstr(absl::StrCat("The largest files: ", folder, "/data/b.npy (3145728.0 MiB), ", folder,
+                                           "/c.npy (2097152.0 MiB), ", folder, "/data/a.npy (1048576.0 MiB)")));
+}
+
+TEST_F(PackageTest, NorDoFilesOfAPackageThatIsEachSmallEnough) {
+  for (int i = 0; i < 5; ++i) fs::resize_file(folder_.Write(absl::StrCat("many/", i), "x"), uint64_t{60} << 20);
+  EXPECT_THAT(std::string(PackFolder(folder_.path() + "/many", "t").status().message()),
+              HasSubstr("The largest files: "));
 }
 
 TEST_F(PackageTest, WhatIsNoArchiveIsRefused) {

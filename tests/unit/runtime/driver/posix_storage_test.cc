@@ -116,6 +116,19 @@ TEST_F(PosixStorageTest, AnExistingFileIsNotWrittenAgain) {
   EXPECT_EQ(FileText("MANIFEST"), "first");
 }
 
+TEST_F(PosixStorageTest, APrivateFileIsReadByItsOwnerAlone) {
+  StorageOp op;
+  op.kind = Kind::kWrite;
+  op.path = "chief.json";
+  op.is_private = true;
+  ASSERT_TRUE(Do(std::move(op)).status.ok());
+  ASSERT_TRUE(Do(Kind::kWrite, "journal.a").status.ok());
+  const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+  const auto of = [&](const char* name) { return std::filesystem::status(dir_ / name).permissions() & others; };
+  EXPECT_EQ(of("chief.json"), std::filesystem::perms::none);
+  EXPECT_NE(of("journal.a"), std::filesystem::perms::none);
+}
+
 TEST_F(PosixStorageTest, ARenameReplaces) {
   Do(Kind::kWrite, "a", {Bytes("new")});
   Do(Kind::kWrite, "b", {Bytes("old")});

@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 class StatusServerTest : public ::testing::Test {
  protected:
   void Open(HttpSettings settings = {}) {
-    auto opened = StatusServer::Open(settings, &mailbox, [](const std::string& status) { return "of " + status; });
+    auto opened = StatusServer::Open(
+        settings, &mailbox, [](const std::string& status) { return "of " + status; }, "s3cret");
     ASSERT_TRUE(opened.ok()) << opened.status();
     server = *std::move(opened);
   }
@@ -28,7 +29,7 @@ class StatusServerTest : public ::testing::Test {
     for (const Input& input : mailbox.Take()) {
       const auto& received = std::get<Received>(input);
       EXPECT_EQ(received.from, kStatusServer);
-      EXPECT_TRUE(std::holds_alternative<StatusRequest>(received.message));
+      EXPECT_EQ(std::get<StatusRequest>(received.message).secret, "s3cret");
       server->Answer(status);
     }
   }

@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int kPatienceMs = 30'000;  // a test that waits longer has failed
+constexpr int kLongestMs = 30'000;  // a test that waits longer has failed
 
 // A connection over loopback.
 struct Connection {
@@ -52,7 +52,7 @@ struct Connection {
   // Waits until the far side knows: the kernel may tell it later.
   bool Ends() {
     pollfd far_end{far.get(), POLLIN, 0};
-    return poll(&far_end, 1, kPatienceMs) == 1 && !Stands();
+    return poll(&far_end, 1, kLongestMs) == 1 && !Stands();
   }
 
   UniqueFd far{socket(AF_INET, SOCK_STREAM, 0)};

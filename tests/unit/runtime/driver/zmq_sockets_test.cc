@@ -6,12 +6,14 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "runtime/driver/posix_fd.h"
 #include "runtime/driver/zmq_frames.h"
+#include "schema/host_port.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"
 
 namespace downpour {
@@ -55,33 +57,78 @@ TEST(ZmqSocketsTest, APathInUseIsNotTakenAway) {
   EXPECT_TRUE(Listen(context, endpoint).ok());
 }
 
-// A page in a browser may send a POST anywhere, and libzmq takes whatever does not begin with 0xff for ZMTP 1.0: the
-// first letter for the length of an identity, which the rest of the request's line and header is, and the body for
-// frames.
-TEST(ZmqSocketsTest, AWebPagesPostIsNoMessage) {
+UniqueFd DialRaw(const std::string& endpoint) {
+  const HostPort at = ParseHostPort(endpoint).value();
+  const uint16_t port = htons(static_cast<uint16_t>(at.port));
+  const bool is_v6 = at.host == "::1";
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = port;
+  v6.sin6_addr = in6addr_loopback;
+  sockaddr_in v4{.sin_family = AF_INET, .sin_port = port, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  UniqueFd link(socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto* address = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  EXPECT_EQ(connect(link.get(), address, is_v6 ? sizeof(v6) : sizeof(v4)), 0) << endpoint;
+  return link;
+}
+
+// In vain where the listener has hung up already.
+void Say(const UniqueFd& link, const std::string& bytes) {
+  [[maybe_unused]] const ssize_t sent = send(link.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+void WaitFor(const UniqueFd& link, const std::string& word) {
+  std::string heard;
+  char block[256];
+  for (ssize_t got = 1; got > 0 && heard.find(word) == std::string::npos;) {
+    got = recv(link.get(), block, sizeof(block), 0);
+    heard.append(block, std::max<ssize_t>(0, got));
+  }
+}
+
+// Whether a listener takes a message from a peer that says `hello`, and that after the answer `answer`, or cuts it off.
+bool Admits(const std::string& host, const std::string& hello, const std::string& answer, const std::string& message) {
   ZmqContext context = ZmqContext::Create(1).value();
-  ZmqChannel listener(Listen(context, "127.0.0.1:0").value(), ZmqChannel::Side::kListener);
-  const std::string endpoint = listener.socket().endpoint();
-  const UniqueFd browser(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.find(':') + 1))));
-  ASSERT_EQ(connect(browser.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  std::string post = "POST / HTTP/1.1\r\nHost: " + endpoint + "\r\nOrigin: http://elsewhere\r\nX: ";
-  post.resize(1 + 'P', 'x');  // its length byte, and as many letters of identity with their flags
-  post += std::string("\x05\x00stop", 6);
-  ASSERT_EQ(send(browser.get(), post.data(), post.size(), MSG_NOSIGNAL), static_cast<ssize_t>(post.size()));
-  // Cut off, or a message has come.
+  ZmqChannel listener(Listen(context, host + ":0").value(), ZmqChannel::Side::kListener);
+  const UniqueFd link = DialRaw(listener.socket().endpoint());
+  Say(link, answer.empty() ? hello + message : hello);
+  if (!answer.empty()) WaitFor(link, answer);
+  if (!answer.empty()) Say(link, message);
   std::string peer;
   std::vector<Payload> frames;
-  auto heard = ZmqChannel::Receipt::kNothing;
-  pollfd on[2] = {{browser.get(), POLLRDHUP, 0}, {listener.fd(), POLLIN, 0}};
-  while (heard == ZmqChannel::Receipt::kNothing && on[0].revents == 0) {
-    ASSERT_GT(poll(on, 2, -1), 0);
-    heard = listener.Receive(&peer, &frames);
+  pollfd on[2] = {{link.get(), POLLRDHUP, 0}, {listener.fd(), POLLIN, 0}};
+  while (true) {
+    if (listener.Receive(&peer, &frames) == ZmqChannel::Receipt::kMessage) return true;
+    if (on[0].revents != 0) return false;
+    if (poll(on, 2, -1) < 0) return false;
   }
-  EXPECT_EQ(heard, ZmqChannel::Receipt::kNothing) << frames.size() << " frames";
+}
+
+// A page in a browser may send a POST anywhere, and libzmq takes whatever does not begin with 0xff for ZMTP 1.0: the
+// first letter for the length of an identity, which the rest of the request's line and header is, and the body for
+// frames. What is of ZMTP 2.0 has no mechanism either. Only a peer of ZMTP 3 says how it means to prove who it is.
+TEST(ZmqSocketsTest, OnlyPeersOfZmtp3AreAdmittedByEitherInternetProtocol) {
+  const std::string signature = std::string("\xff\0\0\0\0\0\0\0\0\x7f", 10);
+  const std::string stop = std::string("\0\x04stop", 6);
+  std::string post = "POST / HTTP/1.1\r\nHost: h\r\nOrigin: http://elsewhere\r\nX: ";
+  post.resize(1 + 'P', 'x');  // its length byte, and as many letters of identity with their flags
+  const std::string zmtp2 = signature + std::string("\x01\x05\0\0", 4);  // a DEALER without an identity
+  std::string null = "NULL";
+  null.resize(20 + 1 + 31);
+  const std::string ready = std::string("\x05READY\x0bSocket-Type\0\0\0\x06", 22) + "DEALER";
+  const std::string zmtp3 =
+      signature + std::string("\x03\0", 2) + null + "\x04" + static_cast<char>(ready.size()) + ready;
+  for (const std::string host : {"127.0.0.1", "[::1]"}) {
+    EXPECT_FALSE(Admits(host, post, "", std::string("\x05\0stop", 6))) << "a POST at " << host;
+    EXPECT_FALSE(Admits(host, zmtp2, "", stop)) << "ZMTP 2.0 at " << host;
+    EXPECT_TRUE(Admits(host, zmtp3, "READY", stop)) << "ZMTP 3.0 at " << host;
+  }
+}
+
+TEST(ZmqSocketsTest, APathAdmitsNobodyByKey) {
+  EXPECT_TRUE(AdmitsByKey("127.0.0.1:0", /*with_keys=*/true));
+  EXPECT_FALSE(AdmitsByKey("127.0.0.1:0", /*with_keys=*/false));
+  EXPECT_FALSE(AdmitsByKey("ipc:///tmp/chief", /*with_keys=*/true));
 }
 
 TEST(ZmqSocketsTest, NothingListensWhereOthersCouldReachIt) {

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/posix_fd.h"
 #include "runtime/driver/posix_job_file.h"
@@ -136,6 +141,37 @@ TEST(DoctorAddresses, AnOwnOneMustBeFreeAndOfThisHost) {
   EXPECT_THAT(Bad({LookAtOwnAddress(taken.endpoint, false)}), ElementsAre(HasSubstr("choose another port")));
   EXPECT_THAT(Bad({LookAtOwnAddress(free.endpoint, false), LookAtOwnAddress("ipc:///tmp/x", false)}), IsEmpty());
   EXPECT_THAT(Bad({LookAtOwnAddress("192.0.2.1:0", true)}), ElementsAre(HasSubstr("an address that this host has")));
+}
+
+// This test's program listens there, as the ps does that is looked at while it runs.
+TEST(DoctorAddresses, AnOwnOneThatTheTaskItselfHasIsNoProblem) {
+  Port taken;
+  const Findings findings = {LookAtOwnAddress(taken.endpoint, false, "127.0.0.1:1", TaskType::kPs)};
+  EXPECT_THAT(Bad(findings), ElementsAre(HasSubstr(absl::StrCat(", process ", getpid()))));
+  const Listener ps{.pid = 7, .program = "downpour-ps", .words = {"downpour-ps", "--chief=h0:1", "--index=1"}};
+  EXPECT_TRUE(IsTask(ps, TaskType::kPs, "h0:1"));
+  EXPECT_TRUE(IsTask(ps, TaskType::kPs, ""));
+  EXPECT_TRUE(IsTask(ps, std::nullopt, "h0:1"));
+  EXPECT_FALSE(IsTask(ps, TaskType::kChief, "h0:1"));
+  EXPECT_FALSE(IsTask(ps, TaskType::kPs, "h0:2")) << "another job's";
+  EXPECT_FALSE(IsTask({.pid = 7, .program = "nginx", .words = {"nginx"}}, std::nullopt, ""));
+}
+
+TEST(DoctorAddresses, APathThatIsTooLongForASocketIsAProblem) {
+  EXPECT_THAT(Bad({LookAtOwnAddress("ipc:///tmp/" + std::string(110, 'x'), false)}),
+              ElementsAre(HasSubstr("a socket's has at most 107: name a shorter one -> let --listen name a shorter")));
+}
+
+TEST(DoctorAddresses, SocketsMustFitInTheFolderForTemporaryFiles) {
+  EXPECT_THAT(Bad({LookAtSockets(2)}), IsEmpty());
+  const std::string folder = testing::TempDir() + "/" + std::string(100, 'x');
+  std::filesystem::create_directories(folder);
+  setenv("TMPDIR", folder.c_str(), 1);
+  EXPECT_THAT(Bad({LookAtSockets(2)}), ElementsAre(HasSubstr("whose name is too long")));
+  setenv("TMPDIR", "/no/such/folder", 1);
+  EXPECT_THAT(Bad({LookAtSockets(2)}), ElementsAre(HasSubstr("cannot use the folder for temporary files, /no/such")));
+  unsetenv("TMPDIR");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(DoctorAddresses, WithoutKeysNobodyListensWhereOthersReachIt) {

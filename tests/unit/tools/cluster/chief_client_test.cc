@@ -94,6 +94,37 @@ TEST(ChiefClientTest, ARefusalIsPassedOn) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("speak protocol 2"));
 }
 
+TEST(ChiefClientTest, ItsSecretIsInAllThatItSays) {
+  std::vector<std::string> said;
+  FakeChief chief([&](const Message& message) {
+    if (const auto* command = std::get_if<Control>(&message)) {
+      said.push_back(command->secret);
+      return Encode(ControlReply{command->nonce, ControlVerdict::kAccepted, ""});
+    }
+    said.push_back(std::get<StatusRequest>(message).secret);
+    return Encode(StatusReply{"{}"});
+  });
+  auto client = ChiefClient::Dial(chief.endpoint());
+  client->UseSecret("0123");
+  ASSERT_TRUE(client->AskStatus(kLong).ok());
+  ASSERT_TRUE(client->Tell({.nonce = 5}, kLong).ok());
+  EXPECT_THAT(said, ::testing::ElementsAre("0123", "0123"));
+  client->TakeLeave();
+  while (!chief.last_request().knows_end) poll(nullptr, 0, /*milliseconds=*/1);
+  EXPECT_EQ(chief.last_request().secret, "0123");
+}
+
+TEST(ChiefClientTest, WhoLacksTheSecretIsToldWhereItIs) {
+  FakeChief chief([] { return Encode(Refused{.code = RefusalCode::kSecretWanted, .why = "it wants its secret"}); });
+  auto client = ChiefClient::Dial(chief.endpoint());
+  const absl::Status status = client->AskStatus(kLong).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("refuses: it wants its secret. Give --job-dir DIR, that folder, in place of --chief"));
+  client->UseSecret("0123");
+  EXPECT_THAT(std::string(client->AskStatus(kLong).status().message()), HasSubstr("another one than ours"));
+}
+
 // ZeroMQ's thread, which dials, waits where nobody reads what became of its attempts: three things for each of these.
 TEST(ChiefClientTest, WhoeverOnlyTakesIsDialledForAfterAThousandHangUps) {
   constexpr int kHangUps = 800;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -28,6 +29,26 @@ TEST_F(JobFolderTest, TheChiefIsWhereChiefJsonSays) {
   EXPECT_EQ(location->endpoint, "127.0.0.1:7000");
   EXPECT_EQ(location->pid, 12);
   EXPECT_EQ(location->term, 3u);
+}
+
+TEST_F(JobFolderTest, AChiefsSecretIsItsFolders) {
+  folder_.Write("chief.json", R"({"endpoint": "127.0.0.1:7000"})");
+  EXPECT_EQ(ReadChiefLocation(folder_.path())->secret, "");
+  folder_.Write("chief.json", R"({"endpoint": "127.0.0.1:7000", "secret": "0123"})");
+  EXPECT_EQ(ReadChiefLocation(folder_.path())->secret, "0123");
+}
+
+TEST_F(JobFolderTest, AChiefJsonOfAnotherUserIsToldApartFromNone) {
+  constexpr uid_t kNobody = 65534;
+  const std::string file = folder_.Write("chief.json", R"({"endpoint": "127.0.0.1:7000"})");
+  fs::permissions(folder_.path(), fs::perms::all);
+  const bool is_root = geteuid() == 0;
+  fs::permissions(file, is_root ? fs::perms::owner_all : fs::perms::none);
+  ASSERT_EQ(is_root ? seteuid(kNobody) : 0, 0);
+  const absl::Status status = ReadChiefLocation(folder_.path()).status();
+  ASSERT_EQ(is_root ? seteuid(0) : 0, 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ask as the user whose job it is"));
 }
 
 TEST_F(JobFolderTest, WhatAnEarlierChiefLeftIsNoAnnouncementEvenUnderTheSamePid) {

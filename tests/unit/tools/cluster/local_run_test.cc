@@ -104,6 +104,29 @@ TEST_F(LocalRunTest, TheChiefOfAnotherRunAtItsPortIsToldOfAndNotHeard) {
   EXPECT_THAT(talk_, Not(HasSubstr("is another's")));
 }
 
+// Each chief listens at the same address, and has its own pid for a secret.
+TEST_F(LocalRunTest, AChiefThatIsStartedAgainIsAskedByItsOwnSecret) {
+  std::vector<std::string> lives;
+  FakeChief chief([&](const Message& said) {
+    const auto location = ReadChiefLocation(folder_.path());
+    const std::string& secret = std::get<StatusRequest>(said).secret;
+    if (!location.ok() || secret != location->secret) {
+      return Encode(Refused{.code = RefusalCode::kSecretWanted, .why = "it wants its secret"});
+    }
+    if (lives.empty() || lives.back() != secret) lives.push_back(secret);
+    return Encode(StatusReply{absl::StrCat(R"({"failures": [{"what": "life )", lives.size(), R"( is asked"}]})")});
+  });
+  const std::string announcement =
+      "{\"endpoint\": \"" + chief.endpoint() + "\", \"pid\": '$$', \"term\": '$$', " + "\"secret\": \"'$$'\"}";
+  cluster_.chief_program = Script("chief", "echo '" + announcement + "' >" + Path("new") + "; mv " + Path("new") + " " +
+                                               Path("chief.json") + "\nread code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  EXPECT_EQ(Run({{"life 1 is asked", [&] { kill(ReadChiefLocation(folder_.path())->pid, SIGKILL); }},
+                 {"life 2 is asked", [&] { std::ofstream(Path("fifo")) << "0\n"; }}})
+                .cause,
+            "");
+}
+
 // The chief stays for a while, for those who watch.
 TEST_F(LocalRunTest, WhoEndsAMomentBeforeItsChiefTellsOfTheEndIsNotStartedAgain) {
   std::atomic<int> asked = 0;

@@ -1,5 +1,6 @@
 #include "tools/cluster/private_folder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -29,6 +30,16 @@ TEST_F(PrivateFolderTest, IsThisUsersAloneAndGoesWithItsObject) {
     EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
   }
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(PrivateFolderTest, WhereNoneCanBeMadeTheReasonAndTheRemedyAreTold) {
+  const std::string file = parent_.Write("file", "");
+  for (const std::string& named : {file, parent_.path() + "/none"}) {
+    setenv("TMPDIR", named.c_str(), 1);
+    const std::string said(PrivateFolder::Make().status().message());
+    EXPECT_THAT(said, testing::HasSubstr("cannot use the folder for temporary files, " + named + ": "));
+    EXPECT_THAT(said, testing::HasSubstr("Let TMPDIR name a folder where you may write"));
+  }
 }
 
 TEST_F(PrivateFolderTest, WhatAKilledProcessLeftIsRemovedAndNothingElse) {

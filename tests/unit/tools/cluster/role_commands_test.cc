@@ -115,5 +115,14 @@ TEST(RoleCommandsTest, ProgramsAreFoundBesideTheToolOrWhereTheBuildPutsThem) {
   EXPECT_EQ(cluster.worker_program, folder.path() + "/tools/../worker/downpour-worker");
 }
 
+// A folder of 100 bytes has room for "/ps-99", and a socket's path ends at 107.
+TEST(RoleCommandsTest, SocketsMustFitInTheirFolder) {
+  const std::string folder = "/" + std::string(99, 'x');
+  EXPECT_TRUE(CheckSockets(folder, 1000).ok());
+  const absl::Status status = CheckSockets(folder, 1001);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("Let TMPDIR name a folder with a shorter one"));
+}
+
 }  // namespace
 }  // namespace downpour

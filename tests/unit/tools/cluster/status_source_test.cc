@@ -41,6 +41,36 @@ TEST_F(StatusSourceTest, AFolderKnowsItsChief) {
   EXPECT_FALSE(answer->summary.has_value());
 }
 
+// At a port of its own a chief that is started again has another secret than the one before.
+TEST_F(StatusSourceTest, AFolderTellsItsChiefsSecretWhicheverItIsNow) {
+  FakeChief chief([] { return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"pid": 7}})"}); });
+  const auto tell = [&](const std::string& secret) {
+    folder_.Write("chief.json",
+                  absl::StrCat(R"({"endpoint": ")", chief.endpoint(), R"(", "pid": 7, "secret": ")", secret, R"("})"));
+  };
+  StatusAsker asker(Folder());
+  for (const std::string secret : {"0123", "4567"}) {
+    tell(secret);
+    ASSERT_TRUE(asker.Ask().ok());
+    EXPECT_EQ(chief.last_request().secret, secret);
+  }
+}
+
+TEST_F(StatusSourceTest, AnAddressAloneIsNotEnoughForAChiefWithoutKeys) {
+  FakeChief chief([] { return Encode(Refused{.code = RefusalCode::kSecretWanted, .why = "it wants its secret"}); });
+  const absl::Status status = StatusAsker({.chief = chief.endpoint(), .job_dir = ""}).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Give --job-dir DIR"));
+}
+
+TEST_F(StatusSourceTest, AChiefThatWantsAnotherSecretIsNotTheFolders) {
+  FakeChief chief([] { return Encode(Refused{.code = RefusalCode::kSecretWanted, .why = "it wants its secret"}); });
+  WriteChiefJson(chief.endpoint(), 7);
+  const absl::Status status = StatusAsker(Folder()).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("there is another chief, of this job or another one"));
+}
+
 TEST_F(StatusSourceTest, AnotherJobsChiefAtTheSamePortIsNotBelieved) {
   FakeChief chief([] { return Encode(StatusReply{R"({"job": "other", "state": "RUNNING", "chief": {"pid": 8}})"}); });
   WriteChiefJson(chief.endpoint(), 7);
