@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "service/local_backend.h"
+#include "service/object_store.h"
 #include "service/slurm_backend.h"
 #include "service/ssh_backend.h"
 #include "tools/cluster/job_folder.h"
@@ -97,7 +98,8 @@ void AppendOrder(const BackendSettings& settings, const RunOrder& order, std::ve
   for (const std::string& package : order.packages) add("--packages", package);
   if (!settings.python.empty()) add("--python", settings.python);
   command->push_back("--");
-  command->insert(command->end(), order.arguments.begin(), order.arguments.end());
+  const ObjectStore objects(settings.root);
+  for (const std::string& word : order.arguments) command->push_back(objects.WithPaths(word));
 }
 
 std::vector<std::string> RunCommand(const BackendSettings& settings, const RunOrder& order, const RunFolder& folder,

@@ -55,6 +55,8 @@ struct BackendSettings {
   BackendKind kind = BackendKind::kLocal;
   std::string program = {};  // that `run` is a verb of
   std::string python = {};   // that jobs' Python code runs in; empty: as that verb has it
+  std::string root = {};     // the service's, whose gs:// the arguments of jobs name
+  std::string address = {};  // http://127.0.0.1:7000 where any job of this machine reaches that store; empty: nowhere
   // Of this machine: what jobs may take of it at a time.
   Room room = {.cores = 1};
   // How much memory a job's run takes in bytes, as far as its job file says so; 0: it does not.

@@ -44,6 +44,22 @@ std::vector<std::string> VisibleGpus() {
   return gpus;
 }
 
+// By which Google's own clients, pyarrow and fsspec find the service's store. TensorFlow knows none of them.
+std::vector<std::string> StoreVariables(const std::string& address) {
+  std::vector<std::string> variables;
+  if (address.empty()) return variables;
+  const std::pair<const char*, std::string> known[] = {{"STORAGE_EMULATOR_HOST", address},
+                                                       {"CLOUD_STORAGE_EMULATOR_ENDPOINT", address},
+                                                       // A token of Google's is for Google alone.
+                                                       {"FSSPEC_GCS_TOKEN", "anon"},
+                                                       // By gRPC gcsfs would ask what the service cannot tell.
+                                                       {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false"}};
+  for (const auto& [name, value] : known) {
+    if (std::getenv(name) == nullptr) variables.push_back(absl::StrCat(name, "=", value));
+  }
+  return variables;
+}
+
 }  // namespace
 
 Room RoomOfThisMachine() {
@@ -103,7 +119,7 @@ std::vector<std::string> LocalBackend::FreeGpus(size_t count) const {
 
 absl::Status LocalBackend::Start(const RunOrder& order, const RunFolder& folder) {
   std::vector<std::string> command = RunCommand(settings_, order, folder);
-  std::vector<std::string> environment;
+  std::vector<std::string> environment = StoreVariables(settings_.address);
   if (order.job.trial) environment.push_back(absl::StrCat("CLOUD_ML_TRIAL_ID=", TrialNumber(order.job.name)));
   if (!gpus_.empty()) {
     held_.erase(order.job.name);

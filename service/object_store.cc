@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_whole_file.h"
 #include "schema/text.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {
@@ -22,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostObjectName = 1024, kMostPartBytes = 255;
+constexpr size_t kCopiedBlock = size_t{1} << 20;
 
 absl::Status BadName(const std::string& name, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("the name ", OneLine(name, 200), " ", what));
@@ -68,63 +66,146 @@ absl::StatusOr<std::string> ObjectStore::PathOf(const std::string& bucket, const
   return path.string();
 }
 
-absl::StatusOr<std::string> ObjectStore::Begin(const std::string& bucket, const std::string& name) const {
-  const absl::StatusOr<std::string> path = PathOf(bucket, name);
-  if (!path.ok()) return path.status();
-  if (name.empty()) return BadName(name, "is empty: an object needs one");
-  const std::string id = absl::StrFormat("%016x%016x", RandomNonce(), RandomNonce());
-  const fs::path folder = fs::path(root_) / "uploads" / id;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  std::ofstream(folder / "data");
-  const absl::Status written = WriteWhole(folder / "name", absl::StrCat(bucket, "/", name), 0600, WhereThere::kReplace);
-  return written.ok() && !error ? absl::StatusOr<std::string>(id) : DiskRefuses(folder);
-}
-
-absl::StatusOr<int64_t> ObjectStore::Size(const std::string& upload) const {
-  std::error_code error;
-  const auto size = IsPlainName(upload) ? fs::file_size(fs::path(root_) / "uploads" / upload / "data", error) : 0;
-  if (error || !IsPlainName(upload)) return absl::NotFoundError("there is no such upload: begin it again");
-  return static_cast<int64_t>(size);
-}
-
-absl::Status ObjectStore::Append(const std::string& upload, std::string_view bytes) const {
-  const absl::StatusOr<int64_t> size = Size(upload);
-  if (!size.ok()) return size.status();
-  if (*size + static_cast<int64_t>(bytes.size()) > kMostObjectBytes) {
-    return absl::OutOfRangeError(absl::StrCat("an object has at most ", kMostObjectBytes, " bytes"));
+std::string ObjectStore::WithPaths(const std::string& argument) const {
+  constexpr absl::string_view kScheme = "gs://";
+  const auto begins_uri = [&](size_t at) {
+    const bool is_behind = at == 0 || argument[at - 1] == '=' || argument[at - 1] == ',';
+    return is_behind && absl::StartsWith(absl::string_view(argument).substr(at), kScheme);
+  };
+  std::string words;
+  for (size_t at = 0; at < argument.size();) {
+    if (!begins_uri(at)) {
+      words.push_back(argument[at++]);
+      continue;
+    }
+    size_t end = at + kScheme.size();
+    while (end < argument.size() && !(argument[end] == ',' && begins_uri(end + 1))) ++end;
+    const std::string uri = argument.substr(at, end - at);
+    const absl::StatusOr<std::string> path = PathOf(uri);
+    words += path.ok() ? *path : uri;
+    if (path.ok() && uri.back() == '/') words += '/';  // programs put names behind it
+    at = end;
   }
-  const fs::path path = fs::path(root_) / "uploads" / upload / "data";
-  std::ofstream file(path, std::ios::binary | std::ios::app);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  return file.fail() ? DiskRefuses(path) : absl::OkStatus();
+  return words;
 }
 
-absl::StatusOr<StoredObject> ObjectStore::Finish(const std::string& upload) const {
-  if (const absl::StatusOr<int64_t> size = Size(upload); !size.ok()) return size.status();
-  const fs::path folder = fs::path(root_) / "uploads" / upload;
-  const absl::StatusOr<std::string> said = ReadTextFile(folder / "name");
-  if (!said.ok()) return said.status();
-  const std::pair<std::string, std::string> name = absl::StrSplit(*said, absl::MaxSplits('/', 1));
-  const absl::StatusOr<std::string> path = PathOf(name.first, name.second);
+std::vector<std::string> ObjectStore::Buckets() const {
+  std::vector<std::string> buckets;
+  std::error_code error;
+  for (fs::directory_iterator it(fs::path(root_) / "storage", error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename();
+    std::error_code ignored;
+    const bool is_folder = it->symlink_status(ignored).type() == fs::file_type::directory;
+    if (is_folder && CheckBucket(name).ok()) buckets.push_back(name);
+  }
+  std::ranges::sort(buckets);
+  return buckets;
+}
+
+absl::Status ObjectStore::MakeBucket(const std::string& bucket) const {
+  const absl::StatusOr<std::string> path = PathOf(bucket, "");
   if (!path.ok()) return path.status();
+  const std::lock_guard hold(folders_);
+  std::error_code error;
+  if (fs::create_directories(*path, error)) return absl::OkStatus();
+  if (error) return DiskRefuses(*path);
+  return absl::AlreadyExistsError(absl::StrCat("there is a bucket ", bucket, " already"));
+}
+
+absl::Status ObjectStore::RemoveBucket(const std::string& bucket) const {
+  const absl::StatusOr<std::string> path = PathOf(bucket, "");
+  if (!path.ok()) return path.status();
+  const std::lock_guard hold(folders_);
+  std::error_code error;
+  if (!fs::is_directory(*path, error)) return absl::NotFoundError(absl::StrCat("there is no bucket ", bucket));
+  for (fs::recursive_directory_iterator it(*path, error), end; !error && it != end; it.increment(error)) {
+    if (it->symlink_status(error).type() == fs::file_type::directory) continue;
+    return absl::FailedPreconditionError(absl::StrCat("the bucket ", bucket, " is not empty"));
+  }
+  if (!error) fs::remove_all(*path, error);
+  return error ? DiskRefuses(*path) : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ObjectStore::Begin(const UploadOrder& order) const {
+  const absl::StatusOr<std::string> path = PathOf(order.bucket, order.name);
+  if (!path.ok()) return path.status();
+  if (order.name.empty()) return BadName(order.name, "is empty: an object needs one");
+  if (const absl::Status status = CheckGeneration(order); !status.ok()) return status;
+  return uploads_->Begin(order);
+}
+
+absl::Status ObjectStore::CheckGeneration(const UploadOrder& order) const {
+  if (!order.generation) return absl::OkStatus();
+  const absl::StatusOr<StoredObject> there = Find(order.bucket, order.name);
+  if (*order.generation == (there.ok() ? there->generation : 0)) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("gs://", order.bucket, "/", order.name, " is not of generation ",
+                                         *order.generation, " but of ", there.ok() ? there->generation : 0));
+}
+
+absl::Status ObjectStore::Keep(const UploadOrder& order, const std::string& data) const {
+  const absl::StatusOr<std::string> path = PathOf(order.bucket, order.name);
+  if (!path.ok()) return path.status();
+  if (!order.crc32c.empty() || !order.md5.empty()) {
+    const absl::StatusOr<Checksums> sums = checksums_->Of(data);
+    if (!sums.ok()) return sums.status();
+    if ((!order.crc32c.empty() && order.crc32c != sums->crc32c) || (!order.md5.empty() && order.md5 != sums->md5)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the bytes have the checksums ", sums->crc32c, " (crc32c) and ", sums->md5, " (md5Hash), not ",
+                       order.crc32c.empty() ? order.md5 : order.crc32c, ": upload them again"));
+    }
+  }
   std::error_code error;
   {
     const std::lock_guard hold(folders_);
+    if (const absl::Status status = CheckGeneration(order); !status.ok()) return status;
     fs::create_directories(fs::path(*path).parent_path(), error);
-    fs::rename(folder / "data", *path, error);
+    if (!error) fs::rename(data, *path, error);
   }
-  const bool is_taken = error == std::errc::not_a_directory || error == std::errc::is_a_directory;
-  if (error && !is_taken) return DiskRefuses(*path);
-  fs::remove_all(folder, error);
-  if (is_taken) {
+  if (error == std::errc::not_a_directory || error == std::errc::is_a_directory) {
     return absl::FailedPreconditionError(
-        absl::StrCat("gs://", OneLine(*said, kMostObjectName),
+        absl::StrCat("gs://", order.bucket, "/", order.name,
                      " cannot be kept: objects are files here, and of an object and one below its name ",
                      "only one can be there. Delete the other one, or choose another name"));
   }
-  return Find(name.first, name.second);
+  if (error == std::errc::no_such_file_or_directory) return absl::NotFoundError("the upload is gone: begin it again");
+  return error ? DiskRefuses(*path) : absl::OkStatus();
+}
+
+absl::StatusOr<StoredObject> ObjectStore::Finish(const std::string& upload) const {
+  const absl::Status kept =
+      uploads_->Finish(upload, [&](const UploadOrder& order, const std::string& data) { return Keep(order, data); });
+  const std::optional<UploadOrder> order = uploads_->Finished(upload);
+  if (!order) return kept;
+  return Find(order->bucket, order->name);
+}
+
+absl::StatusOr<StoredObject> ObjectStore::Store(const UploadOrder& order, std::string_view content) const {
+  const absl::StatusOr<std::string> upload = Begin(order);
+  if (!upload.ok()) return upload.status();
+  if (const absl::Status status = uploads_->Write(*upload, 0, content); !status.ok()) {
+    (void)uploads_->Drop(*upload);  // why it was refused is told, not this
+    return status;
+  }
+  return Finish(*upload);
+}
+
+absl::StatusOr<StoredObject> ObjectStore::Copy(const StoredObject& from, const UploadOrder& order) const {
+  const absl::StatusOr<std::string> path = PathOf(from.bucket, from.name);
+  if (!path.ok()) return path.status();
+  const absl::StatusOr<std::string> upload = Begin(order);
+  if (!upload.ok()) return upload.status();
+  absl::Status status;
+  std::ifstream file(*path, std::ios::binary);
+  std::string block(kCopiedBlock, '\0');
+  for (int64_t done = 0; done < from.bytes && status.ok(); done += file.gcount()) {
+    file.read(block.data(), std::min<int64_t>(kCopiedBlock, from.bytes - done));
+    status = file.gcount() > 0
+                 ? uploads_->Write(*upload, done, std::string_view(block.data(), static_cast<size_t>(file.gcount())))
+                 : absl::UnavailableError(absl::StrCat(*path, " became shorter while it was read: try again"));
+  }
+  if (status.ok()) return Finish(*upload);
+  (void)uploads_->Drop(*upload);  // why it was refused is told, not this
+  return status;
 }
 
 absl::StatusOr<StoredObject> ObjectStore::Find(const std::string& bucket, const std::string& name) const {
@@ -134,23 +215,48 @@ absl::StatusOr<StoredObject> ObjectStore::Find(const std::string& bucket, const 
   if (stat(path->c_str(), &at) != 0 || !S_ISREG(at.st_mode)) {
     return absl::NotFoundError(absl::StrCat("there is no object gs://", bucket, "/", name));
   }
-  return StoredObject{bucket, name, at.st_size, at.st_mtim.tv_sec * 1000 + at.st_mtim.tv_nsec / 1'000'000};
+  return StoredObject{bucket, name, at.st_size, at.st_mtim.tv_sec * 1000 + at.st_mtim.tv_nsec / 1'000'000,
+                      at.st_mtim.tv_sec * 1'000'000 + at.st_mtim.tv_nsec / 1000};
 }
 
-absl::StatusOr<std::vector<StoredObject>> ObjectStore::List(const std::string& bucket, const std::string& prefix,
-                                                            size_t most) const {
-  const absl::StatusOr<std::string> folder = PathOf(bucket, "");
-  if (!folder.ok()) return folder.status();
-  std::vector<StoredObject> objects;
+absl::StatusOr<Checksums> ObjectStore::ChecksumsOf(const StoredObject& object) const {
+  const absl::StatusOr<std::string> path = PathOf(object.bucket, object.name);
+  return path.ok() ? checksums_->Of(*path) : path.status();
+}
+
+absl::StatusOr<Listing> ObjectStore::List(const std::string& bucket, const ListOrder& order) const {
+  const absl::StatusOr<std::string> top = PathOf(bucket, "");
+  if (!top.ok()) return top.status();
+  const size_t slash = order.prefix.rfind('/');
+  const std::string folder = order.prefix.substr(0, slash == std::string::npos ? 0 : slash);
+  const absl::StatusOr<std::string> from = PathOf(bucket, folder);
+  Listing listing;
+  if (!from.ok()) return listing;  // no object has such a name
+  std::vector<std::string> names;
   std::error_code error;
-  for (fs::recursive_directory_iterator it(*folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().lexically_relative(*folder);
-    if (!absl::StartsWith(name, prefix)) continue;
-    if (absl::StatusOr<StoredObject> object = Find(bucket, name); object.ok()) objects.push_back(*std::move(object));
+  constexpr auto kSkip = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator it(*from, kSkip, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().lexically_relative(*top);
+    if (absl::StartsWith(name, order.prefix)) names.push_back(std::move(name));
   }
-  std::sort(objects.begin(), objects.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  if (objects.size() > most) objects.resize(most);
-  return objects;
+  std::ranges::sort(names);
+  for (const std::string& name : names) {
+    const size_t cut = order.delimiter.empty() ? std::string::npos : name.find(order.delimiter, order.prefix.size());
+    const bool is_group = cut != std::string::npos;
+    const std::string entry = is_group ? name.substr(0, cut + order.delimiter.size()) : name;
+    if (entry <= order.after || (is_group && !listing.prefixes.empty() && listing.prefixes.back() == entry)) continue;
+    absl::StatusOr<StoredObject> object = Find(bucket, name);
+    if (!object.ok()) continue;  // a folder, or something that no object's name leads to
+    if (listing.objects.size() + listing.prefixes.size() == order.most) return listing;
+    if (is_group) {
+      listing.prefixes.push_back(entry);
+    } else {
+      listing.objects.push_back(*std::move(object));
+    }
+    listing.last = entry;
+  }
+  listing.last.clear();
+  return listing;
 }
 
 absl::Status ObjectStore::Remove(const std::string& uri) const {

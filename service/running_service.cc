@@ -3,18 +3,35 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <iostream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_whole_file.h"
+#include "schema/host_port.h"
 
 namespace downpour {
+namespace {
 
-absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(const ServiceSettings& settings,
+// Where the store of a service on loopback stays while it is started again and again: jobs outlive it. Another user may
+// have the port of one that drew it, once it is gone. Elsewhere clients need a token, which no job is given.
+std::string LastingAddress(const HttpSettings& http) {
+  const std::optional<HostPort> listen = ParseHostPort(http.listen);
+  const bool is_lasting = listen && listen->port != 0 && http.certificate.empty() &&
+                          (listen->host == "127.0.0.1" || listen->host == "localhost");
+  return is_lasting ? absl::StrCat("http://127.0.0.1:", listen->port) : "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(ServiceSettings settings,
                                                                      const HttpSettings& http) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // what is known of a run is in its folder, not in its wait status
+  settings.backend.root = std::filesystem::absolute(settings.root).lexically_normal();
+  settings.backend.address = LastingAddress(http);
   absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open(settings);
   if (!service.ok()) return service.status();
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open(http, **service);

@@ -22,8 +22,7 @@ namespace downpour {
 
 class RunningService {
  public:
-  static absl::StatusOr<std::unique_ptr<RunningService>> Open(const ServiceSettings& settings,
-                                                              const HttpSettings& http);
+  static absl::StatusOr<std::unique_ptr<RunningService>> Open(ServiceSettings settings, const HttpSettings& http);
   ~RunningService();
 
   const std::string& address() const { return http_->address(); }

@@ -1,14 +1,17 @@
 #include <algorithm>
-#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "service/http_answer.h"
 #include "service/job_routes.h"
+#include "service/storage_answer.h"
 
 namespace downpour {
 namespace {
@@ -18,183 +21,192 @@ using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
 
-// What is one request, in memory; larger objects come as resumable uploads.
-constexpr size_t kMostMultipartBytes = size_t{64} << 20;
-constexpr size_t kMostListed = 1000;
-constexpr int kMoreToCome = 308;
+constexpr int64_t kMostListed = 1000;
+constexpr int kNoContent = 204;
 
-json ResourceOf(const StoredObject& object) {
-  const std::string time = TimeText(object.written_ms);
-  return {{"kind", "storage#object"},
-          {"id", absl::StrCat(object.bucket, "/", object.name)},
-          {"bucket", object.bucket},
-          {"name", object.name},
-          {"size", absl::StrCat(object.bytes)},
-          {"generation", absl::StrCat(object.written_ms)},
-          {"metageneration", "1"},
-          {"storageClass", "STANDARD"},
-          {"timeCreated", time},
-          {"updated", time}};
+json BucketResource(const std::string& bucket) {
+  return {{"kind", "storage#bucket"}, {"id", bucket},          {"name", bucket},
+          {"location", "HERE"},       {"metageneration", "1"}, {"storageClass", "STANDARD"}};
 }
 
-void AnswerObject(const absl::StatusOr<StoredObject>& object, Response& response) {
-  if (!object.ok()) return AnswerError(object.status(), response);
-  AnswerJson(ResourceOf(*object), response);
+void GetBucket(const ObjectStore& objects, const Request& request, Response& response) {
+  const std::string bucket = request.matches[1];
+  if (const absl::Status status = objects.CheckBucket(bucket); !status.ok()) return AnswerError(status, response);
+  AnswerJson(BucketResource(bucket), response);
 }
 
-struct Part {
-  std::string metadata, content;
-};
+void GetLayout(const ObjectStore& objects, const Request& request, Response& response) {
+  const std::string bucket = request.matches[1];
+  if (const absl::Status status = objects.CheckBucket(bucket); !status.ok()) return AnswerError(status, response);
+  AnswerJson({{"kind", "storage#storageLayout"},
+              {"bucket", bucket},
+              {"location", "HERE"},
+              {"locationType", "region"},
+              {"hierarchicalNamespace", {{"enabled", false}}}},
+             response);
+}
 
-// A body of multipart/related: JSON, and then the object's bytes. Clients end lines with \n or \r\n.
-absl::StatusOr<Part> CutMultipart(const std::string& type, const std::string& body) {
-  const absl::Status wrong = absl::InvalidArgumentError("the upload is no multipart/related of metadata and content");
-  const size_t said = type.find("boundary=");
-  if (said == std::string::npos) return wrong;
-  std::string boundary = type.substr(said + 9);
-  boundary = boundary.substr(0, boundary.find(';'));
-  absl::StripAsciiWhitespace(&boundary);
-  if (boundary.size() > 1 && (boundary[0] == '"' || boundary[0] == '\''))
-    boundary = boundary.substr(1, boundary.size() - 2);
-  const std::string mark = "--" + boundary;
-  const size_t line = body.find('\n');
-  if (boundary.empty() || !absl::StartsWith(body, mark) || line == std::string::npos) return wrong;
-  const std::string newline = body[line - 1] == '\r' ? "\r\n" : "\n";
-  std::vector<std::string> contents;
-  size_t at = line + 1;
-  while (contents.size() < 2) {
-    const size_t end = body.find(newline + mark, at);
-    const size_t headers = body.find(newline + newline, at);
-    if (end == std::string::npos || headers == std::string::npos || headers > end) return wrong;
-    const size_t from = std::min(end, headers + 2 * newline.size());
-    contents.push_back(body.substr(from, end - from));
-    at = end + newline.size() + mark.size() + newline.size();
+void ListBuckets(const ObjectStore& objects, const Request& request, Response& response) {
+  json answer = {{"kind", "storage#buckets"}};
+  for (const std::string& bucket : objects.Buckets()) {
+    if (absl::StartsWith(bucket, request.get_param_value("prefix"))) answer["items"].push_back(BucketResource(bucket));
   }
-  return Part{contents[0], contents[1]};
+  AnswerJson(answer, response);
 }
 
-absl::StatusOr<StoredObject> StoreWhole(const ObjectStore& objects, const std::string& bucket, const std::string& name,
-                                        const std::string& content) {
-  const absl::StatusOr<std::string> upload = objects.Begin(bucket, name);
-  if (!upload.ok()) return upload.status();
-  if (const absl::Status status = objects.Append(*upload, content); !status.ok()) return status;
-  return objects.Finish(*upload);
-}
-
-// The object's name stands in the address, or in the metadata.
-absl::StatusOr<std::string> NameOf(const Request& request, const std::string& metadata) {
-  if (request.has_param("name")) return request.get_param_value("name");
-  const absl::StatusOr<json> object = ParseJson(metadata);
-  if (!object.ok() || !object->is_object() || !object->contains("name") || !(*object)["name"].is_string()) {
-    return absl::InvalidArgumentError("the object has no name: give it by ?name=");
+absl::StatusOr<json> MakeBucket(const ObjectStore& objects, const std::string& body) {
+  const json said = ParseJson(body).value_or(json());
+  if (!said.is_object() || !said.contains("name") || !said["name"].is_string()) {
+    return absl::InvalidArgumentError("a bucket needs a name: {\"name\": \"models\"}");
   }
-  return (*object)["name"].get<std::string>();
+  const std::string bucket = said["name"].get<std::string>();
+  if (const absl::Status status = objects.MakeBucket(bucket); !status.ok()) return status;
+  return BucketResource(bucket);
 }
 
-void Insert(const ObjectStore& objects, const Request& request, Response& response, const ContentReader& reader) {
-  const std::string bucket = request.matches[1], kind = request.get_param_value("uploadType");
-  const absl::StatusOr<std::string> body = ReadBody(request, reader, kMostMultipartBytes);
-  if (!body.ok()) return AnswerError(body.status(), response);
-  if (kind == "multipart") {
-    const absl::StatusOr<Part> part = CutMultipart(request.get_header_value("Content-Type"), *body);
-    if (!part.ok()) return AnswerError(part.status(), response);
-    const absl::StatusOr<std::string> name = NameOf(request, part->metadata);
-    if (!name.ok()) return AnswerError(name.status(), response);
-    return AnswerObject(StoreWhole(objects, bucket, *name, part->content), response);
+void RemoveBucket(const ObjectStore& objects, const Request& request, Response& response) {
+  const absl::Status removed = objects.RemoveBucket(request.matches[1]);
+  if (absl::IsFailedPrecondition(removed)) {  // as Google has it
+    constexpr int kConflict = 409;
+    response.status = kConflict;
+    return AnswerJson(ErrorBody(kConflict, std::string(removed.message()), "FAILED_PRECONDITION"), response);
   }
-  const absl::StatusOr<std::string> name = NameOf(request, *body);
-  if (!name.ok()) return AnswerError(name.status(), response);
-  if (kind == "media") return AnswerObject(StoreWhole(objects, bucket, *name, *body), response);
-  if (kind != "resumable") {
-    return AnswerError(absl::InvalidArgumentError("uploadType must be media, multipart or resumable"), response);
-  }
-  const absl::StatusOr<std::string> upload = objects.Begin(bucket, *name);
-  if (!upload.ok()) return AnswerError(upload.status(), response);
-  const char* scheme = request.ssl == nullptr ? "http" : "https";
-  response.set_header("Location", absl::StrCat(scheme, "://", request.get_header_value("Host"), request.path,
-                                               "?uploadType=resumable&upload_id=", *upload));
-  AnswerJson(json::object(), response);
+  if (!removed.ok()) return AnswerError(removed, response);
+  response.status = kNoContent;
 }
 
-struct ByteRange {
-  int64_t first = 0;
-  int64_t total = -1;  // not known yet
-  bool has_bytes = true;
-};
-
-// "bytes 0-99/200", "bytes 0-99/*", "bytes */200"; nothing: all of it.
-absl::StatusOr<ByteRange> RangeOf(const Request& request) {
-  std::string text = request.get_header_value("Content-Range");
-  const auto length = static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"));
-  if (text.empty()) return ByteRange{.total = length};
-  const absl::Status wrong = absl::InvalidArgumentError("Content-Range must be like bytes 0-99/200");
-  absl::string_view rest = text;
-  if (!absl::ConsumePrefix(&rest, "bytes ")) return wrong;
-  const std::pair<std::string, std::string> parts = absl::StrSplit(rest, absl::MaxSplits('/', 1));
-  ByteRange range;
-  if (parts.second != "*" && !absl::SimpleAtoi(parts.second, &range.total)) return wrong;
-  range.has_bytes = parts.first != "*";
-  const std::string first = parts.first.substr(0, parts.first.find('-'));
-  if (range.has_bytes && (!absl::SimpleAtoi(first, &range.first) || range.first < 0)) return wrong;
-  return range;
-}
-
-void Continue(const ObjectStore& objects, const Request& request, Response& response, const ContentReader& reader) {
-  const std::string upload = request.get_param_value("upload_id");
-  const absl::StatusOr<ByteRange> range = RangeOf(request);
-  absl::StatusOr<int64_t> size = objects.Size(upload);
-  if (!range.ok() || !size.ok()) return AnswerError(range.ok() ? size.status() : range.status(), response);
-  absl::Status written;
-  if (range->has_bytes && range->first <= *size) {
-    int64_t known = *size - range->first;  // bytes that came before, and come again
-    reader([&](const char* data, size_t count) {
-      const auto skipped = static_cast<size_t>(std::min<int64_t>(known, static_cast<int64_t>(count)));
-      known -= static_cast<int64_t>(skipped);
-      if (skipped < count) written = objects.Append(upload, std::string_view(data + skipped, count - skipped));
-      return written.ok();
-    });
+// The object, if it is the one that the request means.
+absl::StatusOr<StoredObject> Asked(const ObjectStore& objects, const Request& request,
+                                   const char* generation_parameter = "generation",
+                                   const char* condition_parameter = "ifGenerationMatch") {
+  const absl::StatusOr<std::optional<int64_t>> generation = NumberIn(request, generation_parameter);
+  const absl::StatusOr<std::optional<int64_t>> condition = NumberIn(request, condition_parameter);
+  if (!generation.ok() || !condition.ok()) return generation.ok() ? condition.status() : generation.status();
+  absl::StatusOr<StoredObject> object = objects.Find(request.matches[1], request.matches[2]);
+  // gcloud asks whether there is an object DIR/ as well, which none can be here.
+  if (absl::IsInvalidArgument(object.status()) && absl::EndsWith(std::string(request.matches[2]), "/")) {
+    return absl::NotFoundError(absl::StrCat("there is no such object: ", std::string(object.status().message())));
   }
-  if (!written.ok()) return AnswerError(written, response);
-  size = objects.Size(upload);
-  if (!size.ok()) return AnswerError(size.status(), response);
-  if (*size == range->total) return AnswerObject(objects.Finish(upload), response);
-  response.status = kMoreToCome;
-  if (*size > 0) response.set_header("Range", absl::StrCat("bytes=0-", *size - 1));
+  if (!object.ok()) return object;
+  const std::string which =
+      absl::StrCat("gs://", object->bucket, "/", object->name, " is of generation ", object->generation, " by now");
+  if (*generation && **generation != object->generation) return absl::NotFoundError(which);
+  if (*condition && **condition != object->generation) return absl::AbortedError(which);
+  return object;
 }
 
 void Get(const ObjectStore& objects, const Request& request, Response& response) {
-  const absl::StatusOr<StoredObject> object = objects.Find(request.matches[1], request.matches[2]);
-  if (!object.ok()) return AnswerError(object.status(), response);
-  if (request.get_param_value("alt") != "media") return AnswerJson(ResourceOf(*object), response);
-  AnswerFile(objects.PathOf(object->bucket, object->name).value(), static_cast<size_t>(object->bytes),
-             "application/octet-stream", response);
+  const absl::StatusOr<StoredObject> object = Asked(objects, request);
+  if (request.get_param_value("alt") != "media" || !object.ok())
+    return AnswerObject(objects, request, object, response);
+  auto file = std::make_shared<std::ifstream>(objects.PathOf(object->bucket, object->name).value(), std::ios::binary);
+  response.set_header("ETag", absl::StrCat("\"", object->generation, "\""));
+  response.set_header("X-Goog-Generation", absl::StrCat(object->generation));
+  response.set_header("X-Goog-Stored-Content-Length", absl::StrCat(object->bytes));
+  // Of an empty one nothing is provided, and a provider would be asked for ever.
+  if (object->bytes == 0) return response.set_content("", "application/octet-stream");
+  response.set_content_provider(static_cast<size_t>(object->bytes), "application/octet-stream",
+                                [file](size_t offset, size_t length, httplib::DataSink& sink) {
+                                  char block[65536];
+                                  file->clear();
+                                  file->seekg(static_cast<std::streamoff>(offset));
+                                  file->read(block, static_cast<std::streamsize>(std::min(length, sizeof(block))));
+                                  if (file->gcount() == 0) return false;  // it has become shorter
+                                  return sink.write(block, static_cast<size_t>(file->gcount()));
+                                });
+}
+
+void Remove(const ObjectStore& objects, const Request& request, Response& response) {
+  const absl::StatusOr<StoredObject> object = Asked(objects, request);
+  if (!object.ok()) return AnswerStorageError(object.status(), response);
+  const absl::Status removed = objects.Remove(absl::StrCat("gs://", object->bucket, "/", object->name));
+  if (!removed.ok()) return AnswerError(removed, response);
+  response.status = kNoContent;
+}
+
+// Both are done at once here. rewriteTo may be called again and again at Google, and copyTo answers the object alone.
+void Copy(const ObjectStore& objects, const Request& request, Response& response) {
+  const absl::StatusOr<StoredObject> from = Asked(objects, request, "sourceGeneration", "ifSourceGenerationMatch");
+  const absl::StatusOr<std::optional<int64_t>> generation = NumberIn(request, "ifGenerationMatch");
+  if (!from.ok() || !generation.ok()) {
+    return AnswerStorageError(from.ok() ? generation.status() : from.status(), response);
+  }
+  const UploadOrder order{.bucket = request.matches[4], .name = request.matches[5], .generation = *generation};
+  const absl::StatusOr<StoredObject> copy = objects.Copy(*from, order);
+  if (request.matches[3] == "copyTo" || !copy.ok()) return AnswerObject(objects, request, copy, response);
+  const absl::StatusOr<Checksums> sums = objects.ChecksumsOf(*copy);
+  if (!sums.ok()) return AnswerStorageError(sums.status(), response);
+  const std::string bytes = absl::StrCat(copy->bytes);
+  AnswerJson({{"kind", "storage#rewriteResponse"},
+              {"done", true},
+              {"totalBytesRewritten", bytes},
+              {"objectSize", bytes},
+              {"resource", ResourceOf(request, *copy, &*sums)}},
+             response);
+}
+
+// "nextPageToken,items/name" wants no checksums, for which each object is read once.
+bool WantsChecksums(const std::string& fields) {
+  for (const absl::string_view field : absl::StrSplit(fields, ',')) {
+    if (field == "items" || field == "" || absl::StrContains(field, "*")) return true;
+  }
+  return absl::StrContains(fields, "crc32c") || absl::StrContains(fields, "md5Hash");
+}
+
+absl::StatusOr<json> ListObjects(const ObjectStore& objects, const Request& request) {
+  ListOrder order{.prefix = request.get_param_value("prefix"), .delimiter = request.get_param_value("delimiter")};
+  const std::string page = request.get_param_value("pageToken");
+  if (!absl::WebSafeBase64Unescape(page, &order.after)) {
+    return absl::InvalidArgumentError("pageToken must be the nextPageToken of the page before");
+  }
+  const absl::StatusOr<std::optional<int64_t>> most = NumberIn(request, "maxResults");
+  if (!most.ok()) return most.status();
+  order.most = static_cast<size_t>(std::clamp<int64_t>(most->value_or(kMostListed), 1, kMostListed));
+  const absl::StatusOr<Listing> found = objects.List(request.matches[1], order);
+  if (!found.ok()) return found.status();
+  json answer = {{"kind", "storage#objects"}};
+  const bool wants_checksums = WantsChecksums(request.get_param_value("fields"));
+  for (const StoredObject& object : found->objects) {
+    const absl::StatusOr<Checksums> sums =
+        wants_checksums ? objects.ChecksumsOf(object) : absl::NotFoundError("nobody asked for them");
+    if (wants_checksums && !sums.ok()) continue;  // it went away, or is being written, meanwhile
+    answer["items"].push_back(ResourceOf(request, object, wants_checksums ? &*sums : nullptr));
+  }
+  for (const std::string& prefix : found->prefixes) answer["prefixes"].push_back(prefix);
+  if (!found->last.empty()) answer["nextPageToken"] = absl::WebSafeBase64Escape(found->last);
+  return answer;
 }
 
 }  // namespace
 
 void AddStorageRoutes(httplib::Server& server, const ObjectStore& objects) {
-  const auto insert = [&](const Request& request, Response& response, const ContentReader& reader) {
-    Insert(objects, request, response, reader);
-  };
-  server.Post(R"(/(?:resumable/)?upload/storage/v1/b/([^/]+)/o)", insert);
-  server.Put(R"(/(?:resumable/)?upload/storage/v1/b/([^/]+)/o)",
-             [&](const Request& request, Response& response, const ContentReader& reader) {
-               Continue(objects, request, response, reader);
-             });
-  server.Get(R"((?:/storage/v1)?/b/([^/]+))", [&](const Request& request, Response& response) {
-    const std::string bucket = request.matches[1];
-    if (const absl::Status status = objects.CheckBucket(bucket); !status.ok()) return AnswerError(status, response);
-    AnswerJson({{"kind", "storage#bucket"}, {"id", bucket}, {"name", bucket}, {"location", "HERE"}}, response);
+  // gcloud asks at /b for what others ask at /storage/v1/b.
+  const std::string buckets = R"((?:/storage/v1)?/b)", bucket = buckets + "/([^/]+)", object = bucket + "/o/(.+)";
+  server.Get(buckets, [&](const Request& request, Response& response) { ListBuckets(objects, request, response); });
+  server.Post(buckets, WithBody([&](const Request&, const std::string& body) { return MakeBucket(objects, body); }));
+  server.Get(bucket, [&](const Request& request, Response& response) { GetBucket(objects, request, response); });
+  // gcloud asks it before it moves or removes folders, whether they are objects of their own.
+  server.Get(bucket + "/storageLayout",
+             [&](const Request& request, Response& response) { GetLayout(objects, request, response); });
+  // Folders are no objects here. gcloud asks for them before it removes a bucket with all that it holds.
+  server.Get(bucket + "/(?:managedFolders|folders)", [&](const Request& request, Response& response) {
+    const absl::Status status = objects.CheckBucket(request.matches[1]);
+    status.ok() ? AnswerJson(json::object(), response) : AnswerError(status, response);
   });
-  server.Get(R"((?:/storage/v1)?/b/([^/]+)/o)", [&](const Request& request, Response& response) {
-    const auto found = objects.List(request.matches[1], request.get_param_value("prefix"), kMostListed);
-    if (!found.ok()) return AnswerError(found.status(), response);
-    json answer = {{"kind", "storage#objects"}};
-    for (const StoredObject& object : *found) answer["items"].push_back(ResourceOf(object));
-    AnswerJson(answer, response);
+  server.Delete(bucket, [&](const Request& request, Response& response, const ContentReader&) {
+    RemoveBucket(objects, request, response);
   });
-  server.Get(R"((?:/download)?(?:/storage/v1)?/b/([^/]+)/o/(.+))",
+  server.Get(bucket + "/o",
+             [&](const Request& request, Response& response) { AnswerOr(ListObjects(objects, request), response); });
+  server.Get("(?:/download)?" + object,
              [&](const Request& request, Response& response) { Get(objects, request, response); });
+  server.Delete(object, [&](const Request& request, Response& response, const ContentReader&) {
+    Remove(objects, request, response);
+  });
+  server.Post(
+      object + "/(rewriteTo|copyTo)/b/([^/]+)/o/(.+)",
+      [&](const Request& request, Response& response, const ContentReader&) { Copy(objects, request, response); });
+  AddUploadRoutes(server, objects);
 }
 
 }  // namespace downpour

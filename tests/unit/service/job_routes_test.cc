@@ -23,7 +23,7 @@ class JobRoutesTest : public testing::Test {
     ASSERT_GT(port_, 0);
     serves_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::yield();  // stop() of one that does not run yet does nothing
-    ASSERT_TRUE(service_->objects().Finish(service_->objects().Begin("models", "t.tar.gz").value()).ok());
+    ASSERT_TRUE(service_->objects().Store({.bucket = "models", .name = "t.tar.gz"}, "").ok());
     const json input = {{"pythonModule", "trainer.task"}, {"packageUris", {"gs://models/t.tar.gz"}}};
     ASSERT_TRUE(service_->Submit(json{{"jobId", "one"}, {"trainingInput", input}}.dump()).ok());
   }

@@ -27,8 +27,7 @@ using testing::HasSubstr;
 class JobServiceTest : public testing::Test {
  protected:
   std::string Package(const std::string& bucket, const std::string& name) {
-    const std::string upload = service_->objects().Begin(bucket, name).value();
-    EXPECT_TRUE(service_->objects().Finish(upload).ok());
+    EXPECT_TRUE(service_->objects().Store({.bucket = bucket, .name = name}, "").ok());
     return "gs://" + bucket + "/" + name;
   }
   absl::Status Submit(const std::string& name, const std::vector<std::string>& packages, json more = json::object()) {

@@ -28,7 +28,7 @@ class LocalBackendTest : public testing::Test {
     return folder;
   }
   // What the run of a job saw.
-  std::string GpusGivenTo(LocalBackend& backend, const Job& job) {
+  std::string SeenBy(LocalBackend& backend, const Job& job) {
     const RunFolder folder = FolderOf(job);
     EXPECT_TRUE(backend.Start({.job = job, .job_file = "job.json"}, folder).ok());
     while (!folder.Look().started || folder.Look().alive) poll(nullptr, 0, 5);
@@ -46,27 +46,27 @@ class LocalBackendTest : public testing::Test {
 
 TEST_F(LocalBackendTest, AJobGetsTheGpusThatItAsksForAndNoOthers) {
   LocalBackend backend(Settings(4));
-  EXPECT_EQ(GpusGivenTo(backend, WithGpus("a", 1)), "0");
-  EXPECT_EQ(GpusGivenTo(backend, WithGpus("b", 2)), "1,2");
-  EXPECT_EQ(GpusGivenTo(backend, WithGpus("c", 0)), "");
+  EXPECT_EQ(SeenBy(backend, WithGpus("a", 1)), "0");
+  EXPECT_EQ(SeenBy(backend, WithGpus("b", 2)), "1,2");
+  EXPECT_EQ(SeenBy(backend, WithGpus("c", 0)), "");
   // a is over.
   backend.Queue({WithGpus("b", 2, JobState::kRunning), WithGpus("c", 0, JobState::kRunning)});
-  EXPECT_EQ(GpusGivenTo(backend, WithGpus("d", 2)), "0,3");
+  EXPECT_EQ(SeenBy(backend, WithGpus("d", 2)), "0,3");
 }
 
 TEST_F(LocalBackendTest, AnotherServiceFindsWhatRunsHold) {
   LocalBackend first(Settings(2));
   const Job job = WithGpus("a", 1);
-  EXPECT_EQ(GpusGivenTo(first, job), "0");
+  EXPECT_EQ(SeenBy(first, job), "0");
   LocalBackend second(Settings(2));
   second.Queue({WithGpus("a", 1, JobState::kRunning)});
   second.Look(job, FolderOf(job));
-  EXPECT_EQ(GpusGivenTo(second, WithGpus("b", 1)), "1");
+  EXPECT_EQ(SeenBy(second, WithGpus("b", 1)), "1");
 }
 
 TEST_F(LocalBackendTest, WhereThereAreNoGpusNothingIsSaidOfThem) {
   LocalBackend backend(Settings(0));
-  EXPECT_EQ(GpusGivenTo(backend, WithGpus("a", 0)), "unset");
+  EXPECT_EQ(SeenBy(backend, WithGpus("a", 0)), "unset");
 }
 
 TEST_F(LocalBackendTest, OfGpusThatTheServiceItselfWasGivenTheirNamesAreHandedOn) {
@@ -74,7 +74,32 @@ TEST_F(LocalBackendTest, OfGpusThatTheServiceItselfWasGivenTheirNamesAreHandedOn
   EXPECT_EQ(RoomOfThisMachine().gpus, 2);
   LocalBackend backend(Settings(2));
   unsetenv("CUDA_VISIBLE_DEVICES");
-  EXPECT_EQ(GpusGivenTo(backend, WithGpus("a", 2)), "5,GPU-7");
+  EXPECT_EQ(SeenBy(backend, WithGpus("a", 2)), "5,GPU-7");
+}
+
+TEST_F(LocalBackendTest, JobsFindTheStoreUnlessTheServiceWasToldOfAnotherOne) {
+  BackendSettings settings = Settings(0);
+  std::ofstream(settings.program) << "#!/bin/sh\nprintf %s \"${STORAGE_EMULATOR_HOST-unset}"
+                                     " ${CLOUD_STORAGE_EMULATOR_ENDPOINT-unset} ${FSSPEC_GCS_TOKEN-unset}\" > seen\n";
+  LocalBackend without(settings);
+  EXPECT_EQ(SeenBy(without, WithGpus("a", 0)), "unset unset unset");
+  settings.address = "http://127.0.0.1:7000";
+  LocalBackend with(settings);
+  EXPECT_EQ(SeenBy(with, WithGpus("b", 0)), "http://127.0.0.1:7000 http://127.0.0.1:7000 anon");
+  setenv("STORAGE_EMULATOR_HOST", "", 1);  // Google's own, then
+  EXPECT_EQ(SeenBy(with, WithGpus("c", 0)), " http://127.0.0.1:7000 anon");
+  unsetenv("STORAGE_EMULATOR_HOST");
+}
+
+TEST_F(LocalBackendTest, ArgumentsOfJobsHavePathsForTheStoresUris) {
+  BackendSettings settings = Settings(0);
+  settings.root = "/srv/jobs";
+  std::vector<std::string> command;
+  AppendOrder(
+      settings,
+      {.job = {}, .job_file = "job.json", .module = "trainer.task", .arguments = {"--train", "gs://data/x.csv"}},
+      &command);
+  EXPECT_EQ(command.back(), "/srv/jobs/storage/data/x.csv");
 }
 
 TEST_F(LocalBackendTest, MemoryIsAskedForOnceAndCounted) {

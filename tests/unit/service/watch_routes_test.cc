@@ -43,7 +43,7 @@ class WatchRoutesTest : public testing::Test {
 TEST_F(WatchRoutesTest, TheStateIsNoOlderThanWhatTheChiefSays) {
   const json job = {{"jobId", "one"},
                     {"trainingInput", {{"pythonModule", "trainer.task"}, {"packageUris", {"gs://models/t.tar.gz"}}}}};
-  ASSERT_TRUE(service_->objects().Finish(service_->objects().Begin("models", "t.tar.gz").value()).ok());
+  ASSERT_TRUE(service_->objects().Store({.bucket = "models", .name = "t.tar.gz"}, "").ok());
   const absl::StatusOr<Job> submitted = service_->Submit(job.dump());
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   const FakeChief chief([this] {
