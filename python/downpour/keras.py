@@ -17,6 +17,7 @@ import numpy
 from downpour import training
 from downpour.errors import TrainingError
 from downpour.examples import Examples, map_arrays
+from downpour.job_settings import beaten_by
 from downpour.keras_optimizers import settings_of
 from downpour.optimizers import completed
 from downpour.run import Outcome, Run, classes_of
@@ -34,6 +35,7 @@ def fit(
     epochs: Optional[int] = None,
     batch_size: Optional[int] = None,
     seed: Optional[int] = None,
+    job: Optional[Mapping[str, Any]] = None,
 ) -> tuple[keras.Model, Any]:
     """Trains it on parameter servers, as downpour.fit does, and returns (model, history).
 
@@ -41,15 +43,17 @@ def fit(
     sample_weight: by which an example's loss is multiplied: an array, or one for each output.
     validation_data: (x, y) or (x, y, sample_weight).
     optimizer: keys of training.optimizer, in place of the optimizer that the model was compiled with.
+    job: as of downpour.fit.
 
     Metrics that the model was compiled with judge the evaluation: means over examples alone. Raises TrainingError.
     """
     adapter = KerasModel(model)
     mode = training.current_mode()
-    settings = training.arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
+    settings = training.arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
     if optimizer is not None:
         completed(optimizer)
-    settings["training.optimizer"] = settings_of(model.optimizer) if optimizer is None else dict(optimizer)
+    own = settings_of(model.optimizer) if optimizer is None else dict(optimizer)
+    settings = beaten_by({"training.optimizer": own}, settings)
     data = Examples(columns(x, y, sample_weight), None, False, "x", are_rows=True)
     judged = None
     if validation_data is not None:

@@ -6,6 +6,7 @@ from typing import Any, Iterator
 
 import numpy
 
+from downpour.job_settings import section
 from downpour.local_optimizer import LocalOptimizer
 from downpour.modes import Mode
 from downpour.run import Batch, Run, Sums
@@ -32,7 +33,7 @@ class Local(Mode):
         self._size = run.settings.get("training.batchSize", 64)
         self._epochs = run.settings.get("training.epochs", 1)
         steps = self._epochs * -(-run.train.count // self._size)
-        optimizer = run.settings.get("training.optimizer", {})
+        optimizer = section(run.settings, "training.optimizer")
         self._optimizer = LocalOptimizer(optimizer, run.model.variables, memory, steps)
         return memory
 

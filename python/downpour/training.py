@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional
 
 from downpour import modes
 from downpour.errors import MisuseError, TrainingError, kind_of
+from downpour.job_settings import beaten_by, job_settings
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
 _STEPPED_ANOTHER = (
@@ -45,6 +46,7 @@ def fit(
     batch_size: Optional[int] = None,
     collate: Optional[Callable[[list], Any]] = None,
     seed: Optional[int] = None,
+    job: Optional[Mapping[str, Any]] = None,
 ) -> tuple[Any, Any]:
     """Trains a torch.nn.Module, or a dict of float32 NumPy arrays; returns (model, history).
 
@@ -59,6 +61,7 @@ def fit(
     optimizer: one of torch.optim, a dict of the keys of training.optimizer, or None for the job file's.
     epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
     collate: makes a batch of a list of items; without it they are stacked.
+    job: defaults for other keys of the job file, as {"training.consistency": "sync"}; the arguments above beat it.
 
     Raises TrainingError, with the remedy, for what parameter servers cannot train.
     """
@@ -69,8 +72,8 @@ def fit(
     is_torch = not isinstance(model, dict)
     compute = _step_of(model, loss, step)
     mode = current_mode()
-    settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
-    settings.update(_optimizer_settings(optimizer, adapter))
+    settings = arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
+    settings = beaten_by(_optimizer_settings(optimizer, adapter), settings)
     run = _run(mode, train, eval, collate, is_torch, lambda batch: compute(adapter.to_device(batch)), metrics, settings)
     if is_torch:
         model.train()
@@ -124,6 +127,7 @@ class steps:  # noqa: N801 (a call, as range is)
         batch_size: Optional[int] = None,
         collate: Optional[Callable[[list], Any]] = None,
         seed: Optional[int] = None,
+        job: Optional[Mapping[str, Any]] = None,
     ) -> None:
         if (eval is None) != (evaluate is None):
             raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
@@ -133,7 +137,7 @@ class steps:  # noqa: N801 (a call, as range is)
         self._evaluate = evaluate
         self._changes: Any = None  # of the parameters, which are to stay as they are up to the next batch
         self._is_pushed = False
-        settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
+        settings = arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
         self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
 
     @property
@@ -177,7 +181,7 @@ class steps:  # noqa: N801 (a call, as range is)
             adapter = _adapter_of(model, self._optimizer)
             adapter.check_loss(loss)
             adapter.check_gradients(gradients)
-            self._run.settings.update(_optimizer_settings(self._optimizer, adapter))
+            self._run.settings = beaten_by(_optimizer_settings(self._optimizer, adapter), self._run.settings)
             self._run.begin(adapter)
             self._changes = adapter.changes()
             return
@@ -316,9 +320,10 @@ def _run(
     return Run(mode, data, judged, evaluate, metrics, settings)
 
 
-def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
-    settings = {}
+def arguments_as_settings(job: Optional[Mapping[str, Any]], **arguments: Optional[int]) -> dict[str, Any]:
+    settings, defaults = {}, job_settings(job)
     for name, value in arguments.items():
+        value = defaults.get(_KEYS[name]) if value is None else value
         if value is None:
             continue
         least = 0 if name == "seed" else 1
@@ -328,7 +333,7 @@ def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
         if type(value) is not int or not least <= value <= _MOST[name]:
             raise TrainingError(f"{name} is {value!r}, but must be a whole number of {least} to {_MOST[name]}")
         settings[_KEYS[name]] = value
-    return settings
+    return beaten_by(settings, defaults)
 
 
 def _optimizer_settings(optimizer: Any, adapter: Any) -> dict[str, Any]:
