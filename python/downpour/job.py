@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 from downpour.errors import DownpourError, JobCancelled, JobFailed, ToolError
+from downpour.job_settings import as_json
 from downpour.safetensors import read_safetensors
 from downpour.status import ENDED, Status
 from downpour.tool import Path, Tool, failure, parse, said_in
@@ -302,7 +303,7 @@ def run(
     if not isinstance(set or {}, Mapping):
         raise TypeError(f'set is {set!r}: give a dict of entries of the job file, as {{"training.epochs": 3}}')
     for key, value in (set or {}).items():
-        words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=_number)}")
+        words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=as_json)}")
     if module is not None:
         words += [f"--module-name={module}", f"--python={sys.executable if python is None else os.fspath(python)}"]
         package = "." if package is None and not packages else package
@@ -325,13 +326,6 @@ def run(
         raise failure(words, child.returncode, said)
     job._run = child
     return job
-
-
-def _number(value: Any) -> Any:
-    """A scalar or an array of NumPy's or PyTorch's, as JSON has it."""
-    if not hasattr(value, "tolist"):
-        raise TypeError(f"a {type(value).__name__} is no value for a job file: {value!r}")
-    return value.tolist()
 
 
 def _absolute(path: Path, argument: str) -> str:

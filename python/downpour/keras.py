@@ -18,6 +18,7 @@ from downpour import training
 from downpour.arguments import refuse_others_of_keras
 from downpour.errors import TrainingError
 from downpour.examples import Examples, map_arrays
+from downpour.job_settings import beaten_by
 from downpour.keras_callbacks import settings_of_callbacks
 from downpour.keras_data import columns, parts_of, weighted
 from downpour.keras_optimizers import settings_of
@@ -44,6 +45,7 @@ def fit(
     batch_size: Optional[int] = None,
     seed: Optional[int] = None,
     verbose: Any = "auto",
+    job: Optional[Mapping[str, Any]] = None,
     **others: Any,
 ) -> tuple[keras.Model, Any]:
     """Trains it on parameter servers, as downpour.fit does, and returns (model, history).
@@ -57,6 +59,7 @@ def fit(
     callbacks: those for early stopping, checkpoints and learning rates, as keys of the job file. None is called.
     optimizer: keys of training.optimizer, in place of the optimizer that the model was compiled with.
     verbose: 0 prints no line for each epoch where it trains by itself.
+    job: as of downpour.fit.
 
     Metrics that the model was compiled with judge the evaluation: means over examples alone. Raises TrainingError, also
     for other arguments of model.fit, with the remedy.
@@ -67,10 +70,13 @@ def fit(
     if isinstance(mode, Local):
         mode.prints = bool(verbose)
     every = None if validation_freq == 1 else validation_freq
-    settings = training.arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed, validation_freq=every)
+    settings = training.arguments_as_settings(
+        job, epochs=epochs, batch_size=batch_size, seed=seed, validation_freq=every
+    )
     if optimizer is not None:
         completed(optimizer)
-    settings["training.optimizer"] = settings_of(model.optimizer) if optimizer is None else dict(optimizer)
+    own = settings_of(model.optimizer) if optimizer is None else dict(optimizer)
+    settings = beaten_by({"training.optimizer": own}, settings)
     train, judged = parts_of(columns(x, y, sample_weight), validation_data, validation_split)
     train = weighted(train, class_weight)
     data = Examples(train, None, False, "x", are_rows=True)
@@ -83,7 +89,8 @@ def fit(
         adapter.check_gradients(outcome.gradients)
     has_accuracy = ACCURACY in metrics or classes_of(outcome) > 0
     comparable = ["loss", ACCURACY] if has_accuracy else ["loss"]
-    settings.update(settings_of_callbacks(callbacks, settings, data.count, comparable if evaluation else []))
+    own = settings_of_callbacks(callbacks, settings, data.count, comparable if evaluation else [])
+    settings = beaten_by(own, settings)
     run = Run(mode, data, evaluation, adapter.evaluate, metrics, settings)
     run.begin(adapter, outcome)
     for batch in run.batches():

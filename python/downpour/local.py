@@ -7,6 +7,7 @@ from typing import Any, Iterator
 import numpy
 
 from downpour.early_stop import EarlyStop
+from downpour.job_settings import section
 from downpour.local_optimizer import LocalOptimizer
 from downpour.modes import Mode
 from downpour.run import Batch, Run, Sums
@@ -35,10 +36,10 @@ class Local(Mode):
         self._size = run.settings.get("training.batchSize", 64)
         self._epochs = run.settings.get("training.epochs", 1)
         steps = self._epochs * -(-run.train.count // self._size)
-        optimizer = run.settings.get("training.optimizer", {})
+        optimizer = section(run.settings, "training.optimizer")
         self._optimizer = LocalOptimizer(optimizer, run.model.variables, memory, steps)
         self._evaluates_every = run.settings.get("training.evaluateEveryEpochs", 1)
-        self._stop = EarlyStop(run.settings.get("training.stopEarly"), memory)
+        self._stop = EarlyStop(section(run.settings, "training.stopEarly") or None, memory)
         return memory
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:

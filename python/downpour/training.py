@@ -18,6 +18,7 @@ from downpour import modes
 from downpour.arguments import OF_TORCH, refuse_others
 from downpour.changes import Watch
 from downpour.errors import MisuseError, TrainingError, kind_of
+from downpour.job_settings import beaten_by, job_settings
 
 _STEPPED = "the loop changed the parameters: leave optimizer.step() out, push is in its place"
 _STEPPED_ANOTHER = (
@@ -52,6 +53,7 @@ def fit(
     batch_size: Optional[int] = None,
     collate: Optional[Callable[[list], Any]] = None,
     seed: Optional[int] = None,
+    job: Optional[Mapping[str, Any]] = None,
     **others: Any,
 ) -> tuple[Any, Any]:
     """Trains a torch.nn.Module, or a dict of float32 NumPy arrays; returns (model, history).
@@ -70,6 +72,7 @@ def fit(
         training.optimizer, or None for the job file's.
     epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
     collate: makes a batch of a list of items; without it they are stacked.
+    job: defaults for other keys of the job file, as {"training.consistency": "sync"}; the arguments above beat it.
 
     Raises TrainingError, with the remedy, for what parameter servers cannot train, and for other arguments.
     """
@@ -81,8 +84,8 @@ def fit(
     is_torch = not isinstance(model, dict)
     compute = _step_of(model, loss, step)
     mode = current_mode()
-    settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
-    settings.update(_optimizer_settings(optimizer, adapter))
+    settings = arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
+    settings = beaten_by(_optimizer_settings(optimizer, adapter), settings)
     run = _run(mode, train, eval, collate, is_torch, lambda batch: compute(adapter.to_device(batch)), metrics, settings)
     if is_torch:
         model.train()
@@ -137,6 +140,7 @@ class steps:  # noqa: N801 (a call, as range is)
         batch_size: Optional[int] = None,
         collate: Optional[Callable[[list], Any]] = None,
         seed: Optional[int] = None,
+        job: Optional[Mapping[str, Any]] = None,
         **others: Any,
     ) -> None:
         refuse_others(steps, others, OF_TORCH)
@@ -148,7 +152,7 @@ class steps:  # noqa: N801 (a call, as range is)
         self._evaluate = evaluate
         self._watch = Watch()  # of the parameters, which are to stay as they are up to the next batch
         self._is_pushed = False
-        settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
+        settings = arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
         self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
 
     @property
@@ -192,7 +196,7 @@ class steps:  # noqa: N801 (a call, as range is)
             adapter = _adapter_of(model, self._optimizer)
             adapter.check_loss(loss)
             adapter.check_gradients(gradients)
-            self._run.settings.update(_optimizer_settings(self._optimizer, adapter))
+            self._run.settings = beaten_by(_optimizer_settings(self._optimizer, adapter), self._run.settings)
             self._run.begin(adapter)
             self._watch.begin(adapter, is_probe=True)
             return
@@ -328,9 +332,10 @@ def _run(
     return Run(mode, data, judged, evaluate, metrics, settings)
 
 
-def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
-    settings = {}
+def arguments_as_settings(job: Optional[Mapping[str, Any]], **arguments: Optional[int]) -> dict[str, Any]:
+    settings, defaults = {}, job_settings(job)
     for name, value in arguments.items():
+        value = defaults.get(_KEYS[name]) if value is None else value
         if value is None:
             continue
         least = 0 if name == "seed" else 1
@@ -340,7 +345,7 @@ def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
         if type(value) is not int or not least <= value <= _MOST[name]:
             raise TrainingError(f"{name} is {value!r}, but must be a whole number of {least} to {_MOST[name]}")
         settings[_KEYS[name]] = value
-    return settings
+    return beaten_by(settings, defaults)
 
 
 def _optimizer_settings(optimizer: Any, adapter: Any) -> dict[str, Any]:

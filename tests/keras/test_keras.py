@@ -181,6 +181,12 @@ class KerasTest(ChildTest):
                     numpy.testing.assert_array_equal(worker.parameter(name), value)
                 self.assertEqual(worker.ask(batches)["evaluated"], answer)
 
+    def test_defaults_of_the_job_go_behind_the_arguments(self):
+        self.task('options["job"] = {"training": {"epochs": 9, "consistency": "sync", "optimizer": {"name": "sgd"}}}')
+        settings = self.describe("adam")[0]["settings"]
+        self.assertEqual(settings.pop("training.optimizer")["name"], "adam")
+        self.assertEqual(settings, {"training.epochs": 3, "training.batchSize": 16, "training.consistency": "sync"})
+
     def test_draws_are_the_plans(self):
         for backend in BACKENDS:
             self.environment["KERAS_BACKEND"] = backend
