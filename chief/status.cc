@@ -123,8 +123,8 @@ std::optional<double> RemainingSeconds(const ChiefView& chief) {
 // Until scheduling.maxRunningTime ends it.
 std::optional<double> AllowedSeconds(const ChiefView& chief) {
   const Duration limit = chief.job.scheduling.max_running_time;
-  if (chief.life.state != JobState::kRunning || limit == Duration::zero()) return std::nullopt;
-  return std::max(0.0, Seconds(limit) - chief.progress.SecondsSinceBegin(chief.context.now));
+  if (chief.life.ended() || limit == Duration::zero()) return std::nullopt;
+  return std::max(0.0, Seconds(limit - (chief.context.now - chief.context.started)));
 }
 
 EvaluationReport OfEvaluation(const ChiefView& chief) {
