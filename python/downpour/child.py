@@ -23,6 +23,7 @@ from typing import NoReturn, Optional
 
 from downpour import environment, missing_modules, modes
 from downpour.errors import MisuseError, TrainingError
+from downpour.foreign_strategies import refuse_strategies
 
 REFUSED = 78
 ONE_EXAMPLE = "batch norm needs 2 or more in a batch: take a training.batchSize that leaves no single example"
@@ -92,6 +93,7 @@ def _run(options: argparse.Namespace) -> None:
         sys.path.insert(0, package)
     else:
         sys.path[0] = package
+    refuse_strategies()
     sys.argv = [options.module, *options.args]
     importlib.invalidate_caches()
     name = options.module

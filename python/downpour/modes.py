@@ -57,8 +57,21 @@ class Describe(Mode):
 
     is_master = False
 
+    patience = 30.0  # seconds until a line says where a program is that has not come to fit(), and twice that each time
+
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        waited, pause = 0.0, self.patience
+        while True:
+            time.sleep(pause)
+            waited += pause
+            pause = waited
+            place = places(traceback.extract_stack(_main_frame()))[0]
+            sys.stderr.write(f"downpour: the program has not called downpour.fit for {waited:.0f} s, at {place}\n")
+            sys.stderr.flush()
 
     def tell(self, what: str, waiting_for: str) -> None:
         sys.stderr.write(f"downpour {what}\n")
@@ -117,8 +130,7 @@ class Work(Mode):
             os._exit(0)
 
     def _warn(self, age: float) -> None:
-        frame = sys._current_frames().get(threading.main_thread().ident)
-        stack = traceback.extract_stack(frame)
+        stack = traceback.extract_stack(_main_frame())
         sys.stderr.write("".join(traceback.format_list(stack)))
         self.say({"warning": f"the Python code has been in one call for {age:.0f} s, at {places(stack)[0]}"})
 
@@ -207,6 +219,11 @@ class Work(Mode):
                 leave(0)
             data += more
         return bytes(data)
+
+
+def _main_frame() -> Any:
+    """Where the user's code is."""
+    return sys._current_frames().get(threading.main_thread().ident)
 
 
 def own_of(stack: traceback.StackSummary) -> traceback.StackSummary:

@@ -81,6 +81,17 @@ class TfConfigTest(OwnJobTest):
                 self.assertEqual((one["strategy"], one["hasStrategy"]), ("_DefaultDistributionStrategy", False))
                 self.assertEqual(one["listening"], 0, "no server of TensorFlow's was started")
 
+    def test_strategies_that_would_wait_for_ever_are_named_as_they_are_built(self):
+        resolver = "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
+        for name, arguments in (("MultiWorkerMirroredStrategy", ""), ("ParameterServerStrategy", resolver),
+                                ("experimental.ParameterServerStrategy", resolver)):  # fmt: skip
+            (self.folder / "task.py").write_text(
+                f"import tensorflow as tf\ntf.distribute.{name}({arguments})\n")  # fmt: skip
+            with self.assertRaises(downpour.ToolError) as refused:
+                downpour.run(self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="task",
+                             package=self.folder)  # fmt: skip
+            self.assertRegex(str(refused.exception), r"Strategy would wait for ever in a job: leave the strategy and")
+
 
 if __name__ == "__main__":
     other = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", "build")) / "keras/bin/python3"

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import statistics
+import subprocess
+import sys
 import unittest
 
 from package import is_there  # first: it says where the others are
@@ -125,6 +127,17 @@ REFUSALS = [
 
 @unittest.skipUnless(is_there("torch"), "python3-torch is not there: no child is started with it")
 class RefusalTest(ChildTest):
+    def test_a_program_that_does_not_come_to_fit_says_where_it_is(self):
+        self.write("import threading\nthreading.Event().wait()\n")
+        start = ("from downpour import child, modes; modes.Describe.patience = 0.2; child.main(['describe', '--out', "
+                 f"{str(self.folder)!r}, '--package', {str(self.folder)!r}, '--module', 'task'])")  # fmt: skip
+        process = subprocess.Popen([sys.executable, "-c", start], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        line = next(line for line in process.stderr if "has not called" in line)
+        self.assertRegex(line, r"has not called downpour.fit for \d+ s, at task.py:2, in <module>: threading.Event")
+
     def task(self, change):
         self.write(TASK.replace("{change}", CLASSES + change))
 
