@@ -17,6 +17,8 @@ absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(const Servi
   signal(SIGCHLD, SIG_IGN);  // what is known of a run is in its folder, not in its wait status
   absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open(settings);
   if (!service.ok()) return service.status();
+  for (const std::string& sentence : (*service)->found())
+    std::cerr << absl::StrCat("the job service: ", sentence, "\n");
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open(http, **service);
   if (!server.ok()) return server.status();
   const absl::Status told = WriteWhole(settings.root + "/address", (*server)->address(), 0600, WhereThere::kReplace);
