@@ -60,6 +60,21 @@ JobFileResult ParseJob(const std::string& text, const std::string& file, const s
   return result;
 }
 
+JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
+                             const std::vector<std::string>& overrides) {
+  // A stand-in for what is not known: a model with classes and an evaluation, so that a job may say what goes by them.
+  std::vector<std::string> all = {
+      absl::StrCat("python={module: m, bytes: 1, sha256: \"", std::string(64, '0'), "\"}"),
+      "model.variables=[{name: v, shape: [1]}]", "model.classes=2",
+      absl::StrCat("data={format: ", kPythonFormat, ", trainExamples: 1, evalExamples: 1}")};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  JobFileResult result = ParseJob(text, file, all);
+  std::erase_if(result.errors, [](const JobError& error) {
+    return !error.of_itself && error.key != "name" && !error.key.starts_with("trainingInput");
+  });
+  return result;
+}
+
 absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text) {
   JobFileResult result = ParseJob(text, "job");
   if (!result.ok()) return absl::InvalidArgumentError(ToString(result.errors.front()));

@@ -28,6 +28,7 @@ struct JobError {
   std::string key;          // dotted path, such as training.optimizer.name
   std::string what;         // what is wrong and what is allowed
   std::string remedy = {};  // what to do, or what was probably meant; empty: nothing more is known
+  bool of_itself = false;   // whatever else the job says: an unknown key, a value that the key never has
 };
 std::string PlaceOf(const JobError& error);   // file:line:column
 std::string ToString(const JobError& error);  // file:line:column: key: what; remedy
@@ -48,6 +49,11 @@ struct JobFileResult {
 // (job_training_input.h) in place of cluster and scheduling.
 JobFileResult ParseJob(const std::string& text, const std::string& file,
                        const std::vector<std::string>& overrides = {});
+
+// Of a job whose model and data Python code will say, once it is run. Its errors are those that nothing that the code
+// says can mend.
+JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
+                             const std::vector<std::string>& overrides = {});
 
 // Makes relative data paths absolute: those of the file against its folder, those of overrides against the folder where
 // the command runs. Both folders are absolute. Whoever reads a job file does this before the job travels.

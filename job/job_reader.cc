@@ -45,9 +45,16 @@ bool IsPlainScalar(const YamlNode& node) { return node.Is(Kind::kScalar) && !nod
 
 }  // namespace
 
-void JobErrors::Add(const YamlNode& at, const std::string& key, std::string what, std::string remedy) {
-  if (at.overridden || removed_.contains(key)) return AddOverride(key, std::move(what), std::move(remedy));
-  Add({file_, at.line, at.column, key, std::move(what), std::move(remedy)});
+void JobErrors::AddAt(const YamlNode& at, const std::string& key, std::string what, std::string remedy,
+                      bool of_itself) {
+  const bool by_hand = at.overridden || removed_.contains(key);
+  Add({.file = by_hand ? kSetByHand : file_,
+       .line = by_hand ? 0 : at.line,
+       .column = by_hand ? 0 : at.column,
+       .key = key,
+       .what = std::move(what),
+       .remedy = std::move(remedy),
+       .of_itself = of_itself});
 }
 
 void JobErrors::Add(JobError error) {
@@ -66,10 +73,10 @@ const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& pa
   static const auto* const none = new std::vector<YamlNode>;
   if (node == nullptr) return *none;
   if (node->Is(YamlNode::Kind::kSequence) && !node->items.empty() && node->items.size() <= most) return node->items;
-  errors.Add(*node, path,
-             node->Is(YamlNode::Kind::kSequence)
-                 ? absl::StrCat("has ", node->items.size(), " entries, but 1 to ", most, " are allowed")
-                 : absl::StrCat("must be a list, but is ", Describe(*node)));
+  errors.AddOfItself(*node, path,
+                     node->Is(YamlNode::Kind::kSequence)
+                         ? absl::StrCat("has ", node->items.size(), " entries, but 1 to ", most, " are allowed")
+                         : absl::StrCat("must be a list, but is ", Describe(*node)));
   return *none;
 }
 
@@ -102,7 +109,7 @@ bool ReadArgument(const YamlNode& node, const std::string& path, JobErrors& erro
     *out = node.text;
     return true;
   }
-  errors.Add(node, path, std::move(what), std::move(remedy));
+  errors.AddOfItself(node, path, std::move(what), std::move(remedy));
   return false;
 }
 
@@ -110,7 +117,7 @@ bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, 
   std::string text;
   if (!ReadArgument(node, path, errors, &text)) return false;
   if (text.empty()) {
-    errors.Add(node, path, "must not be empty");
+    errors.AddOfItself(node, path, "must not be empty");
     return false;
   }
   *out = std::move(text);
@@ -124,9 +131,9 @@ bool ReadName(const YamlNode& node, const std::string& path, JobErrors& errors, 
     *out = std::move(name);
     return true;
   }
-  errors.Add(node, path,
-             absl::StrCat("is ", Describe(node), ", but a name is 1 to ", kLongestName,
-                          " letters, digits, '_', '-' and '.', and does not begin with '.'"));
+  errors.AddOfItself(node, path,
+                     absl::StrCat("is ", Describe(node), ", but a name is 1 to ", kLongestName,
+                                  " letters, digits, '_', '-' and '.', and does not begin with '.'"));
   return false;
 }
 
@@ -135,9 +142,9 @@ bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& error
   const bool negative = absl::StartsWith(node.text, "-");
   int64_t value = 0;
   if (!IsPlainScalar(node) || !AllDigits(node.text.substr(negative ? 1 : 0))) {
-    errors.Add(node, path, absl::StrCat("must be a whole number, but is ", Describe(node)));
+    errors.AddOfItself(node, path, absl::StrCat("must be a whole number, but is ", Describe(node)));
   } else if (!absl::SimpleAtoi(node.text, &value) || value < min || value > max) {
-    errors.Add(node, path, absl::StrCat("is ", Describe(node), ", but must lie between ", min, " and ", max));
+    errors.AddOfItself(node, path, absl::StrCat("is ", Describe(node), ", but must lie between ", min, " and ", max));
   } else {
     *out = value;
     return true;
@@ -148,7 +155,7 @@ bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& error
 MapReader::MapReader(const YamlNode& node, std::string path, JobErrors& errors)
     : node_(node), path_(std::move(path)), errors_(errors) {
   if (node.Is(Kind::kMap)) return;
-  errors_.Add(node, path_, absl::StrCat("must be a map of keys and values, but is ", Describe(node)));
+  errors_.AddOfItself(node, path_, absl::StrCat("must be a map of keys and values, but is ", Describe(node)));
 }
 
 const YamlNode* MapReader::Find(const std::string& key) {
@@ -176,7 +183,7 @@ bool MapReader::Seed(const std::string& key, uint64_t* out) {
   const YamlNode* value = Find(key);
   if (value == nullptr) return false;
   if (IsPlainScalar(*value) && AllDigits(value->text) && absl::SimpleAtoi(value->text, out)) return true;
-  Fail(*value, key, absl::StrCat("must be a whole number from 0 to ", UINT64_MAX, ", but is ", Describe(*value)));
+  Refuse(*value, key, absl::StrCat("must be a whole number from 0 to ", UINT64_MAX, ", but is ", Describe(*value)));
   return false;
 }
 
@@ -187,7 +194,7 @@ bool MapReader::Flag(const std::string& key, bool* out) {
     *out = *flag;
     return true;
   }
-  Fail(*value, key, absl::StrCat("must be true or false, but is ", Describe(*value)));
+  Refuse(*value, key, absl::StrCat("must be true or false, but is ", Describe(*value)));
   return false;
 }
 
@@ -207,9 +214,9 @@ bool MapReader::Number(const std::string& key, const std::function<bool(double)>
   if (value == nullptr) return false;
   double number = 0;
   if (!IsPlainScalar(*value) || !LooksLikeNumber(value->text) || !absl::SimpleAtod(value->text, &number)) {
-    Fail(*value, key, absl::StrCat("must be a number, but is ", Describe(*value)));
+    Refuse(*value, key, absl::StrCat("must be a number, but is ", Describe(*value)));
   } else if (!std::isfinite(number) || !good(number)) {
-    Fail(*value, key, absl::StrCat("is ", Describe(*value), ", but must be ", allowed));
+    Refuse(*value, key, absl::StrCat("is ", Describe(*value), ", but must be ", allowed));
   } else {
     *out = number;
     return true;
@@ -247,14 +254,14 @@ bool MapReader::ReadDuration(const YamlNode& value, const std::string& key, cons
   const bool is_number =
       value.Is(Kind::kScalar) && LooksLikeNumber(text.substr(0, end)) && absl::SimpleAtod(text.substr(0, end), &number);
   if (!is_number || (known == std::end(kUnits) && !(unit.empty() && number == 0))) {
-    Fail(value, key,
-         absl::StrCat("must be ", or_else, "a duration such as 500ms, 30s, 5m or 1h, but is ", Describe(value),
-                      is_number && unit.empty() ? ", without a unit" : ""));
+    Refuse(value, key,
+           absl::StrCat("must be ", or_else, "a duration such as 500ms, 30s, 5m or 1h, but is ", Describe(value),
+                        is_number && unit.empty() ? ", without a unit" : ""));
     return false;
   }
   const double nanoseconds = unit.empty() ? 0 : number * known->value;
   if (nanoseconds > kLongestHours * 3600e9) {
-    Fail(value, key, absl::StrCat("is ", Describe(value), ", but at most ", kLongestHours, "h are allowed"));
+    Refuse(value, key, absl::StrCat("is ", Describe(value), ", but at most ", kLongestHours, "h are allowed"));
     return false;
   }
   *out = std::chrono::nanoseconds(std::llround(nanoseconds));
@@ -266,8 +273,8 @@ int MapReader::Choose(const std::string& key, const std::vector<std::string>& al
   if (value == nullptr) return -1;
   const auto it = std::find(allowed.begin(), allowed.end(), value->text);
   if (value->Is(Kind::kScalar) && it != allowed.end()) return static_cast<int>(it - allowed.begin());
-  Fail(*value, key, absl::StrCat("is ", Describe(*value), ", but must be one of ", absl::StrJoin(allowed, ", ")),
-       WhatWasMeant(value->text, allowed));
+  Refuse(*value, key, absl::StrCat("is ", Describe(*value), ", but must be one of ", absl::StrJoin(allowed, ", ")),
+         WhatWasMeant(value->text, allowed));
   return -1;
 }
 
@@ -280,8 +287,8 @@ void MapReader::Finish() {
     at.column = entry.column;
     at.overridden = entry.value.overridden;
     const std::string meant = WhatWasMeant(entry.key, known_);
-    Fail(at, CleanText(entry.key, kMostOfAText), "unknown key",
-         meant.empty() ? absl::StrCat("known here: ", absl::StrJoin(known_, ", ")) : meant);
+    Refuse(at, CleanText(entry.key, kMostOfAText), "unknown key",
+           meant.empty() ? absl::StrCat("known here: ", absl::StrJoin(known_, ", ")) : meant);
   }
 }
 

@@ -25,10 +25,18 @@ class JobErrors {
   static constexpr size_t kMost = 100;  // a file with more gets the first ones
 
   explicit JobErrors(std::string file) : file_(std::move(file)) {}
-  void Add(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "");
-  void Add(const YamlError& error) { Add({file_, error.line, error.column, "", error.what, error.remedy}); }
+  void Add(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "") {
+    AddAt(at, key, std::move(what), std::move(remedy), /*of_itself=*/false);
+  }
+  // Likewise, what is wrong whatever else the job says (JobError::of_itself).
+  void AddOfItself(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "") {
+    AddAt(at, key, std::move(what), std::move(remedy), /*of_itself=*/true);
+  }
+  void Add(const YamlError& error) {
+    Add({file_, error.line, error.column, "", error.what, error.remedy, /*of_itself=*/true});
+  }
   void AddOverride(const std::string& key, std::string what, std::string remedy = "") {
-    Add({kSetByHand, 0, 0, key, std::move(what), std::move(remedy)});
+    Add({kSetByHand, 0, 0, key, std::move(what), std::move(remedy), /*of_itself=*/true});
   }
   // An override took it out of the file: that it is missing is the override's fault.
   void NoteRemoved(const std::string& key) { removed_.insert(key); }
@@ -39,6 +47,7 @@ class JobErrors {
 
  private:
   void Add(JobError error);
+  void AddAt(const YamlNode& at, const std::string& key, std::string what, std::string remedy, bool of_itself);
   std::string file_;
   std::vector<JobError> errors_;
   std::set<std::string> removed_;
@@ -90,6 +99,9 @@ class MapReader {
   const YamlNode& node() const { return node_; }
 
  private:
+  void Refuse(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "") {
+    errors_.AddOfItself(at, PathOf(key), std::move(what), std::move(remedy));
+  }
   // `or_else` says what else is allowed.
   bool ReadDuration(const YamlNode& value, const std::string& key, const std::string& or_else,
                     std::chrono::nanoseconds* out);

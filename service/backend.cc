@@ -84,7 +84,7 @@ absl::Status RecallBackend(const std::string& root, BackendSettings* settings) {
 Room NeedOf(const Job& job, const BackendSettings& settings) {
   if (IsTuning(job)) return {};
   const JobFileResult read = ReadInput(job);
-  const uint64_t memory = job.job_file.empty() || !settings.memory_of ? 0 : settings.memory_of(read);
+  const uint64_t memory = HasModule(job) || !settings.memory_of ? 0 : settings.memory_of(read);
   return {.cores = CoresOf(job), .memory = memory, .gpus = GpusOf(job)};
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "job/job_file.h"
+#include "job/job_settings.h"
 #include "job/nearest_name.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
@@ -28,8 +29,6 @@ constexpr int kMostLevels = 32;
 constexpr size_t kMostPackages = 100, kMostNameBytes = 128;
 // Of trainingInput: what `downpour run` gets by its command line, not by the job file.
 constexpr const char* kOfTheProgram[] = {"args", "hyperparameters", "jobDir", "packageUris", "pythonModule"};
-// And what the job file has of it.
-constexpr const char* kSize[] = {"scaleTier", "workerCount", "parameterServerCount", "scheduling"};
 
 // The parts of trainingInput whose machines compute, so that their accelerators count.
 constexpr const char* kMachines[] = {"masterConfig", "workerConfig"};
@@ -95,7 +94,7 @@ absl::Status CheckAccelerators(const json& input) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInput(const json& input, bool has_file) {
+absl::Status CheckInput(const json& input, bool has_job_file) {
   if (const absl::Status status = CheckTexts(input, "args", 10'000); !status.ok()) return status;
   if (const absl::Status status = CheckTexts(input, "packageUris", kMostPackages); !status.ok()) return status;
   if (const absl::Status status = CheckAccelerators(input); !status.ok()) return status;
@@ -103,8 +102,8 @@ absl::Status CheckInput(const json& input, bool has_file) {
     const absl::StatusOr<TuningSpec> spec = ReadTuningSpec(input["hyperparameters"]);
     if (!spec.ok()) return spec.status();
   }
-  if (has_file) return absl::OkStatus();
   if (input.value("pythonModule", "").empty()) {
+    if (has_job_file) return absl::OkStatus();
     return Wrong("trainingInput.pythonModule", "is missing: name the module to run, such as trainer.task");
   }
   if (!input.contains("packageUris") || input["packageUris"].empty()) {
@@ -113,9 +112,49 @@ absl::Status CheckInput(const json& input, bool has_file) {
   return absl::OkStatus();
 }
 
-// What is wrong with a setting that a parameter of the search stands for, at its place in the configuration.
-JobError InSearch(const TuningSpec& spec, JobError error) {
-  for (size_t i = 0; error.file == kSetByHand && i < spec.parameters.size(); ++i) {
+// trainingInput as a job file may hold it, without what `downpour run` gets by its command line.
+json RunInput(const Job& job) {
+  json input = json::parse(job.training_input);
+  for (const char* key : kOfTheProgram) input.erase(key);
+  for (const char* machine : kMachines) {  // what counts here is not warned of
+    if (AcceleratorsOf(input, machine).is_null()) continue;
+    input[machine].erase("acceleratorConfig");
+    if (input[machine].empty()) input.erase(machine);
+  }
+  return json{{"jobId", RunName(job)}, {"trainingInput", input}};
+}
+
+// What beats the job file, and what was wrong or without meaning as that was read.
+struct Overrides {
+  std::vector<std::string> entries = {};
+  std::vector<JobError> errors = {}, warnings = {};
+};
+
+Overrides ReadOverrides(const Job& job) {
+  Overrides read;
+  const auto add = [&](const std::vector<PlacedEntry>& placed, JobErrors& errors) {
+    for (const PlacedEntry& entry : placed) read.entries.push_back(entry.entry);
+    for (JobError& error : errors.Take()) read.errors.push_back(std::move(error));
+  };
+  if (!job.job_file.empty()) {  // else it stands in what JobFileOf gives
+    JobErrors errors("trainingInput");
+    TrainingInput input = ReadTrainingInput(ReadYaml(RunInput(job).dump()).root, "trainingInput", errors, true);
+    read.warnings = std::move(input.warnings);
+    add(input.cluster_and_scheduling, errors);
+  }
+  JobErrors errors("");
+  add(SettingsIn(ReadYaml(job.settings).root, errors), errors);
+  if (!job.trial || HasModule(job)) return read;
+  for (const auto& [name, value] : job.trial->values) read.entries.push_back(absl::StrCat(name, "=", value));
+  return read;
+}
+
+// What is wrong with a setting that is said beside the job file, at its place there: a parameter of the search stands
+// for it, or the field downpour has it.
+JobError InItsField(const TuningSpec& spec, JobError error) {
+  if (error.file != kSetByHand) return error;
+  error.file = kSettingsSection;
+  for (size_t i = 0; i < spec.parameters.size(); ++i) {
     const std::string& name = spec.parameters[i].name;
     if (name != error.key && !name.starts_with(error.key + ".")) continue;
     error.file = absl::StrCat("trainingInput.hyperparameters.params[", i, "].parameterName");
@@ -125,13 +164,13 @@ JobError InSearch(const TuningSpec& spec, JobError error) {
 
 // A job file says which settings and metrics there are. Of Python code that is known when a trial has run.
 absl::Status CheckTuning(const Job& job) {
-  if (!IsTuning(job) || job.job_file.empty()) return absl::OkStatus();
+  if (!IsTuning(job) || HasModule(job)) return absl::OkStatus();
   const TuningSpec spec = ReadTuningSpec(json::parse(job.training_input)["hyperparameters"]).value();
   for (const double unit : {0.0, 1.0}) {
     Job trial = job;
     trial.trial = Trial{.values = ValuesAt(spec, std::vector<double>(spec.parameters.size(), unit))};
     const JobFileResult read = ReadInput(trial);
-    if (!read.ok()) return absl::InvalidArgumentError(ToString(InSearch(spec, read.errors.front())));
+    if (!read.ok()) return absl::InvalidArgumentError(ToString(InItsField(spec, read.errors.front())));
   }
   const std::string why = WhyNoMetric(spec.metric, ReadInput(job).job, "the job");
   return why.empty() ? absl::OkStatus() : Wrong("trainingInput.hyperparameters.hyperparameterMetricTag", why);
@@ -178,15 +217,17 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
       job.labels = *std::move(labels);
     } else if (key == "jobFile" && value.is_string() && value.get_ref<const std::string&>().size() < kMaxJobTextBytes) {
       job.job_file = value.get<std::string>();
+    } else if (key == kSettingsSection && value.is_object() && value.dump().size() < kMaxJobTextBytes) {
+      job.settings = value.dump();
     } else if (key == "trainingInput") {
       json input = value;
       if (const absl::Status status = NormaliseTrainingInput(&input); !status.ok()) return status;
       job.training_input = input.dump(-1, ' ', false, json::error_handler_t::replace);
     } else {
-      const std::vector<std::string> known = {"jobId", "labels", "trainingInput", "jobFile"};
+      const std::vector<std::string> known = {"jobId", "labels", "trainingInput", "jobFile", kSettingsSection};
       const std::string hint = absl::c_linear_search(known, key) ? "" : DidYouMean(key, known);
       return Wrong(OneLine(key, 100),
-                   "is not understood here: a job has jobId, labels, trainingInput and jobFile" + hint);
+                   "is not understood here: a job has jobId, labels, trainingInput, jobFile and downpour" + hint);
     }
   }
   if (!IsJobName(job.name)) {
@@ -194,13 +235,8 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
   }
   const absl::Status input = CheckInput(json::parse(job.training_input), !job.job_file.empty());
   if (!input.ok()) return input;
-  const JobFileResult size = ReadInput(job);
-  for (const JobError& error : size.errors) {
-    // The model and its data come from the Python code, later.
-    if (!job.job_file.empty() || error.key.starts_with("trainingInput")) {
-      return absl::InvalidArgumentError(ToString(error));
-    }
-  }
+  const JobFileResult read = ReadInput(job);
+  if (!read.ok()) return absl::InvalidArgumentError(ToString(InItsField(TuningSpec(), read.errors.front())));
   if (const absl::Status tuning = CheckTuning(job); !tuning.ok()) return tuning;
   return job;
 }
@@ -213,6 +249,7 @@ json ResourceOf(const Job& job) {
                    {"trainingInput", json::parse(job.training_input)}};
   if (!job.labels.empty()) resource["labels"] = job.labels;
   if (!job.job_file.empty()) resource["jobFile"] = job.job_file;
+  if (job.settings != Job().settings) resource[kSettingsSection] = json::parse(job.settings);
   if (job.started_ms != 0) resource["startTime"] = TimeText(job.started_ms);
   if (job.ended_ms != 0) resource["endTime"] = TimeText(job.ended_ms);
   if (!job.error.empty()) resource["errorMessage"] = job.error;
@@ -233,6 +270,8 @@ std::optional<std::string> ReadMark(const Job& job, std::string_view mark) {
   if (!mark.starts_with(own)) return std::nullopt;
   return std::string(mark.substr(own.size()));
 }
+
+bool HasModule(const Job& job) { return !json::parse(job.training_input).value("pythonModule", "").empty(); }
 
 bool IsTuning(const Job& job) { return json::parse(job.training_input).contains("hyperparameters"); }
 
@@ -258,12 +297,12 @@ std::string TextOf(const std::optional<Trial>& trial) {
 std::optional<Trial> TrialOf(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const json said = json::parse(text);
-  Trial trial{.values = said["values"].get<std::map<std::string, std::string>>(),
-              .units = said["units"].get<std::vector<double>>(),
-              .metric = said["metric"],
-              .step = said["step"],
-              .stopped_early = said["stoppedEarly"]};
-  if (said.contains("objective")) trial.objective = said["objective"].get<double>();
+  Trial trial{.values = said.at("values").get<std::map<std::string, std::string>>(),
+              .units = said.at("units").get<std::vector<double>>(),
+              .metric = said.at("metric"),
+              .step = said.at("step"),
+              .stopped_early = said.at("stoppedEarly")};
+  if (said.contains("objective")) trial.objective = said.at("objective").get<double>();
   return trial;
 }
 
@@ -296,29 +335,32 @@ std::string JobFileOf(const Job& job) {
   if (!job.job_file.empty()) return job.job_file;
   const json input = json::parse(job.training_input);
   json size = json::object();
-  for (const char* key : kSize) {
+  for (const char* key : kSizeOfInput) {
     if (input.contains(key)) size[key] = input[key];
   }
   return json{{"jobId", RunName(job)}, {"trainingInput", size}}.dump();
 }
 
-std::vector<std::string> OverridesOf(const Job& job) {
-  std::vector<std::string> overrides;
-  if (!job.trial) return overrides;
-  for (const auto& [name, value] : job.trial->values) overrides.push_back(absl::StrCat(name, "=", value));
-  return overrides;
-}
+std::vector<std::string> OverridesOf(const Job& job) { return ReadOverrides(job).entries; }
 
 JobFileResult ReadInput(const Job& job) {
-  if (!job.job_file.empty()) return ParseJob(job.job_file, "jobFile", OverridesOf(job));
-  json input = json::parse(job.training_input);
-  for (const char* key : kOfTheProgram) input.erase(key);
-  for (const char* machine : kMachines) {  // what counts here is not warned of
-    if (AcceleratorsOf(input, machine).is_null()) continue;
-    input[machine].erase("acceleratorConfig");
-    if (input[machine].empty()) input.erase(machine);
+  Overrides beside = ReadOverrides(job);
+  const bool has_file = !job.job_file.empty();
+  const std::string text = has_file ? job.job_file : RunInput(job).dump(),
+                    place = has_file ? "jobFile" : "trainingInput";
+  JobFileResult read =
+      HasModule(job) ? ParseJobOfCode(text, place, beside.entries) : ParseJob(text, place, beside.entries);
+  const std::string& initial = read.job.model.initialize_from;
+  if (HasModule(job) && !initial.empty() && !initial.starts_with('/')) {
+    const std::string key = "model.initializeFrom";
+    read.errors.push_back({.file = read.origins[key],
+                           .key = key,
+                           .what = absl::StrCat("is ", OneLine(initial, 100), ", which is no absolute path"),
+                           .remedy = "name the file as the machine has it that runs the job"});
   }
-  return ParseJob(json{{"jobId", RunName(job)}, {"trainingInput", input}}.dump(), "trainingInput");
+  read.errors.insert(read.errors.begin(), beside.errors.begin(), beside.errors.end());
+  read.warnings.insert(read.warnings.begin(), beside.warnings.begin(), beside.warnings.end());
+  return read;
 }
 
 int CoresOf(const Job& job) {

@@ -24,6 +24,9 @@
 
 namespace downpour {
 
+// What trainingInput says that a job file may say as well.
+inline constexpr const char* kSizeOfInput[] = {"scaleTier", "workerCount", "parameterServerCount", "scheduling"};
+
 enum class JobState { kQueued, kPreparing, kRunning, kSucceeded, kFailed, kCancelling, kCancelled };
 std::string NameOf(JobState state);
 std::optional<JobState> StateNamed(std::string_view name);
@@ -41,9 +44,11 @@ struct Trial {
 
 struct Job {
   std::string name;
+  std::string id = {};  // of this submission (submission.h); empty: of a release that had none
   Labels labels = {};
   std::string training_input = "{}";
-  std::string job_file = {};  // our own field jobFile: the text of a job file; empty: a Python module is trained
+  std::string job_file = {};    // our own field jobFile: the text of a job file; empty: there is none
+  std::string settings = "{}";  // our own field downpour: an object with keys of a job file, which beat all others
   JobState state = JobState::kQueued;
   std::string error = {};  // why it failed or was cancelled
   int64_t created_ms = 0, started_ms = 0, ended_ms = 0;
@@ -69,6 +74,8 @@ std::optional<std::string> ReadMark(const Job& job, std::string_view mark);
 
 // Whether it has trials, which train in its place.
 bool IsTuning(const Job& job);
+// Whether it trains a Python module, which says the model and the data; else its job file does.
+bool HasModule(const Job& job);
 std::string TrialName(const std::string& job, int number);
 // 0 of what is no trial.
 int TrialNumber(const std::string& name);
@@ -93,10 +100,12 @@ std::string WhyNoMetric(const std::string& metric, const JobSpec& job, const std
 // What `downpour run` is given as its job file: the job's own one, or its name and its size.
 std::string JobFileOf(const Job& job);
 
-// The values of a trial, as overrides of its job file.
+// What beats the job file, as --set takes it and in that order: the size that trainingInput asks for, `settings`, and
+// the values of a trial without a module.
 std::vector<std::string> OverridesOf(const Job& job);
 
-// All that the job says of its run, with a warning for each thing that has no meaning here.
+// All that the job says of its run, with a warning for each thing that has no meaning here. With a module its errors
+// are those that the module's code cannot mend.
 JobFileResult ReadInput(const Job& job);
 
 }  // namespace downpour

@@ -93,7 +93,7 @@ absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobS
     const std::vector<std::string> known = {
         "jobId",      "labels",    "trainingInput", "trainingOutput", "predictionInput", "predictionOutput",
         "createTime", "startTime", "endTime",       "state",          "errorMessage",    "stateMessage",
-        "etag",       "jobFile",   "jobFolder",     "jobPosition"};
+        "etag",       "jobFile",   "jobFolder",     "jobPosition",    "downpour"};
     if (absl::c_linear_search(known, key)) continue;  // a slip for labels would take all of them away
     return absl::InvalidArgumentError(absl::StrCat(OneLine(key, 100), " is no field of a job", DidYouMean(key, known)));
   }

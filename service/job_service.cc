@@ -15,6 +15,7 @@
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "service/log_times.h"
+#include "service/submission.h"
 
 namespace downpour {
 namespace {
@@ -64,13 +65,17 @@ absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings set
   }
   absl::StatusOr<std::unique_ptr<JobStore>> store = JobStore::Open(settings.root + "/jobs.sqlite");
   if (!store.ok()) return store.status();
+  absl::StatusOr<std::vector<std::string>> found = TakeUpLostJobs(settings.root, store->get());
+  if (!found.ok()) return found.status();
   const absl::StatusOr<std::vector<Job>> unfinished = (*store)->Unfinished();
   if (!unfinished.ok()) return unfinished.status();
   const absl::Status known = settings.recalls_backend
                                  ? RecallBackend(settings.root, &settings.backend)
                                  : RememberBackend(settings.root, settings.backend, !unfinished->empty());
   if (!known.ok()) return known;
-  return std::unique_ptr<JobService>(new JobService(std::move(settings), std::move(lock), *std::move(store)));
+  std::unique_ptr<JobService> service(new JobService(std::move(settings), std::move(lock), *std::move(store)));
+  service->found_ = *std::move(found);
+  return service;
 }
 
 RunFolder JobService::FolderOf(const std::string& name) const { return RunFolder(JobFolderOf(settings_.root, name)); }
@@ -109,7 +114,13 @@ absl::StatusOr<Job> JobService::Accept(std::string_view body) {
         absl::StrCat("trainingInput.packageUris: there is no package ", missing, " in the service's store: upload it ",
                      "first, and submit again. gcloud and `downpour jobs submit` do both"));
   }
+  job->id = NewSubmissionId();
   job->created_ms = UnixMs();
+  const std::string job_dir = FolderOf(job->name).job_dir();
+  if (std::error_code ignored; !store_->Find(job->name).ok() && fs::exists(job_dir, ignored)) {
+    return absl::AlreadyExistsError(absl::StrCat("the folder ", job_dir, " is of a job that this service does not ",
+                                                 "know: move it away, or choose another name"));
+  }
   if (const absl::Status status = store_->Insert(*job); !status.ok()) return status;
   return job;
 }
@@ -139,7 +150,7 @@ absl::Status JobService::Cancel(const std::string& name) {
   absl::StatusOr<Job> job = store_->Find(name);
   if (!job.ok()) return job.status();
   if (const absl::Status status = downpour::Cancel(UnixMs(), &*job); !status.ok()) return status;
-  return store_->Update(*job);
+  return Keep(*job);
 }
 
 absl::StatusOr<Job> JobService::SetLabels(const std::string& name, const Labels& labels, const std::string& etag) {
@@ -165,7 +176,7 @@ absl::Status JobService::Delete(const std::string& name) {
   }
   // The folder first: were the name free with a mark in its folder, a job of that name could never start.
   std::error_code error;
-  fs::remove_all(FolderOf(name).job_dir(), error);
+  if (IsFolderOf(*job, FolderOf(name))) fs::remove_all(FolderOf(name).job_dir(), error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot remove the job's folder: ", error.message()));
   const absl::Status removed = RemoveUnusedPackages(PackagesIn(json::parse(job->training_input)), name);
   return removed.ok() ? store_->Remove(name) : removed;
@@ -194,14 +205,13 @@ absl::Status JobService::RemoveUnusedPackages(const std::vector<std::string>& ur
 
 absl::Status JobService::Work() {
   backend_->Refresh();
-  if (const absl::Status status = AdmitThoseWhoseTurnItIs(); !status.ok()) return status;
+  absl::Status first = AdmitThoseWhoseTurnItIs();  // what goes wrong with one job does not hold up others
   absl::StatusOr<std::vector<Job>> jobs;
   {
     const std::lock_guard hold(mutex_);
     jobs = store_->Unfinished();
   }
   if (!jobs.ok()) return jobs.status();
-  absl::Status first;  // what goes wrong with one job does not hold up those behind it
   for (const Job& job : *jobs) {
     if (job.state == JobState::kQueued) continue;
     first.Update(IsTuning(job) ? tuner_.Work(job.name) : WorkOn(job.name));
@@ -232,30 +242,31 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   const auto still_queued = [&](const std::string& name) {
     const auto judged = std::ranges::find(*jobs, name, &Job::name);
     const absl::StatusOr<Job> job = store_->Find(name);
-    const bool is_same = job.ok() && job->state == JobState::kQueued && job->created_ms == judged->created_ms;
+    const bool is_same = job.ok() && job->state == JobState::kQueued && job->id == judged->id;
     return is_same ? std::optional(*job) : std::nullopt;
   };
+  absl::Status first;
   for (const auto& [name, why] : turns.refused) {
-    std::optional<Job> job = still_queued(name);
-    if (!job) continue;
-    if (const absl::Status status = RefuseToStart(why, &*job); !status.ok()) return status;
+    if (std::optional<Job> job = still_queued(name)) first.Update(RefuseToStart(why, &*job));
   }
   for (const std::string& name : turns.admitted) {
     std::optional<Job> job = still_queued(name);
     if (!job) continue;
     Admit(UnixMs(), &*job);
-    if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+    first.Update(Keep(*job));
   }
-  return absl::OkStatus();
+  return first;
 }
 
 absl::Status JobService::RefuseToStart(const std::string& why, Job* job) {
   const RunFolder folder = FolderOf(job->name);
-  if (folder.Make().ok()) folder.Note('E', why);
+  if (ClaimFolder(*job, folder).ok()) folder.Note('E', why);
   Refuse(why, UnixMs(), job);
   TellItsSearch(*job);
-  return store_->Update(*job);
+  return Keep(*job);
 }
+
+absl::Status JobService::Keep(const Job& job) { return KeepJob(job, FolderOf(job.name), store_.get()); }
 
 // What is new of a job that its client cannot see otherwise.
 void JobService::Remark(const Job& job, const std::string& message) {
@@ -280,14 +291,15 @@ absl::Status JobService::WorkOn(const std::string& name) {
     const std::lock_guard hold(mutex_);
     job = store_->Find(name);
     if (!job.ok() || IsOver(job->state)) return absl::OkStatus();
-    RunSeen seen = backend_->Look(*job, folder);
+    const bool is_own = IsFolderOf(*job, folder);
+    RunSeen seen = is_own ? backend_->Look(*job, folder) : RunSeen{.error = "its folder is another submission's"};
     if (job->trial && seen.started && !seen.alive) ReadObjective(folder.job_dir(), job->trial->metric, &seen);
     if (Observe(seen, UnixMs(), &*job)) {
       TellItsSearch(*job);
-      if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+      if (const absl::Status status = Keep(*job); !status.ok()) return status;
     }
     Remark(*job, seen.message);
-    NoteLogTime(folder.job_dir(), UnixMs());
+    if (is_own) NoteLogTime(folder.job_dir(), UnixMs());
     act = ActFor(*job, seen);
   }
   if (act == Act::kStart) return Start(*job);
@@ -321,7 +333,7 @@ absl::Status JobService::Attend(const Job& job) {
 // May be done twice, as by a service that was killed on the way.
 absl::Status JobService::Stage(const Job& job) const {
   const RunFolder folder = FolderOf(job.name);
-  if (const absl::Status made = folder.Make(); !made.ok()) return made;
+  if (const absl::Status claimed = ClaimFolder(job, folder); !claimed.ok()) return claimed;
   for (const std::string& uri : PackagesIn(json::parse(job.training_input))) {
     const absl::StatusOr<std::string> archive = objects_.PathOf(uri);
     if (!archive.ok()) return archive.status();
@@ -344,7 +356,7 @@ absl::StatusOr<RunOrder> JobService::OrderOf(const Job& job) const {
   const RunFolder folder = FolderOf(job.name);
   const json input = json::parse(job.training_input);
   RunOrder order{.job = job, .job_file = folder.Own("job.json"), .module = input.value("pythonModule", "")};
-  if (!job.job_file.empty()) order.overrides = OverridesOf(job);
+  order.overrides = OverridesOf(job);
   if (order.module.empty()) return order;
   for (const std::string& uri : PackagesIn(input)) {
     absl::StatusOr<std::string> archive = objects_.PathOf(uri);
@@ -360,8 +372,8 @@ absl::StatusOr<RunOrder> JobService::OrderOf(const Job& job) const {
     fs::create_directories(*path, ignored);
     order.arguments.insert(order.arguments.end(), {"--job-dir", *path});
   }
-  if (!job.job_file.empty()) return order;
-  for (const std::string& setting : OverridesOf(job)) order.arguments.push_back("--" + setting);
+  if (!job.trial) return order;
+  for (const auto& [name, value] : job.trial->values) order.arguments.push_back(absl::StrCat("--", name, "=", value));
   return order;
 }
 

@@ -8,7 +8,8 @@
 //   tuning job's has those of its trials, trials/1, trials/2, ... A package in gs://packages, where `downpour jobs
 //   submit` puts it, goes with the last job that names it.
 // Order: a job's state is on the disk before what it stands for is done (lifecycle.h).
-// Errors: ALREADY_EXISTS of Open where another process has the root. Of the others: those of Job, JobStore, Lifecycle.
+// Errors: ALREADY_EXISTS of Open where another process has the root, of Submit where a job or
+//   a folder has the name. Of the others: those of Job, JobStore, Lifecycle.
 // Threads: any; Work on one at a time.
 // Tests: tests/process/test_job_service.py.
 #pragma once
@@ -59,6 +60,8 @@ class JobService {
   absl::Status Work();
 
   const ObjectStore& objects() const { return objects_; }
+  // A sentence for each folder that the store did not know as the root was opened (submission.h).
+  const std::vector<std::string>& found() const { return found_; }
   RunFolder FolderOf(const std::string& name) const;
 
  private:
@@ -70,6 +73,7 @@ class JobService {
         objects_(settings_.root),
         backend_(OpenBackend(settings_.backend)),
         tuner_(settings_.root, store_.get(), &mutex_) {}
+  absl::Status Keep(const Job& job);
   absl::Status AdmitThoseWhoseTurnItIs();
   // Of those in gs://packages. What the job uses that `goes` does not count.
   absl::Status RemoveUnusedPackages(const std::vector<std::string>& uris, const std::string& goes);
@@ -91,6 +95,7 @@ class JobService {
   const ObjectStore objects_;
   const std::unique_ptr<RunBackend> backend_;  // of the thread that works
   Tuner tuner_;
+  std::vector<std::string> found_;
   std::map<std::string, std::string> messages_;  // Job::state_message of unfinished jobs; guarded by mutex_
 };
 

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,13 +17,20 @@ constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS jobs (sequence INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
     " labels TEXT NOT NULL, training_input TEXT NOT NULL, job_file TEXT NOT NULL, state TEXT NOT NULL,"
     " error TEXT NOT NULL, created_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,"
-    " revision INTEGER NOT NULL, trial TEXT NOT NULL DEFAULT '');"
+    " revision INTEGER NOT NULL, trial TEXT NOT NULL DEFAULT '', id TEXT NOT NULL DEFAULT '',"
+    " settings TEXT NOT NULL DEFAULT '{}');"
     "CREATE INDEX IF NOT EXISTS unfinished ON jobs (sequence) WHERE ended_ms = 0;"
-    "PRAGMA user_version=2;";
-// What a store of version 1 lacks.
-constexpr const char* kSinceVersion1 = "ALTER TABLE jobs ADD COLUMN trial TEXT NOT NULL DEFAULT ''";
+    "PRAGMA user_version=3;";
+// What a store of an earlier version lacks, each since the version before it.
+constexpr const char* kSince[] = {
+    "ALTER TABLE jobs ADD COLUMN trial TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN id TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE jobs ADD COLUMN settings TEXT NOT NULL DEFAULT '{}'",
+};
 constexpr const char* kColumns =
-    "name, labels, training_input, job_file, state, error, created_ms, started_ms, ended_ms, revision, trial";
+    "name, labels, training_input, job_file, state, error, created_ms, started_ms, ended_ms, revision, trial, id, "
+    "settings";
+constexpr const char* kPlaces = "?,?,?,?,?,?,?,?,?,?,?,?,?";
 
 // One statement: its values are bound in order, its rows are read in order.
 class Statement {
@@ -44,7 +52,7 @@ class Statement {
     for (const std::string& text : {job.training_input, job.job_file, NameOf(job.state), job.error}) Bind(text);
     for (const int64_t time : {job.created_ms, job.started_ms, job.ended_ms}) Bind(time);
     Bind(static_cast<int64_t>(job.revision));
-    Bind(TextOf(job.trial));
+    for (const std::string& text : {TextOf(job.trial), job.id, job.settings}) Bind(text);
   }
 
   int Step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
@@ -75,6 +83,8 @@ class Statement {
     for (int64_t* time : {&job.created_ms, &job.started_ms, &job.ended_ms}) *time = Integer();
     job.revision = static_cast<uint64_t>(Integer());
     job.trial = TrialOf(Text());
+    job.id = Text();
+    job.settings = Text();
     return job;
   }
 
@@ -97,9 +107,11 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path
   constexpr int kWaitMs = 10'000;
   sqlite3_busy_timeout(database, kWaitMs);
   Statement version(database, "PRAGMA user_version");
-  const bool is_version_1 = version.Step() == SQLITE_ROW && version.Integer() == 1;
+  const int64_t before = version.Step() == SQLITE_ROW ? version.Integer() : 0;  // 0: it is empty
   version.Reset();
-  if (is_version_1) sqlite3_exec(database, kSinceVersion1, nullptr, nullptr, nullptr);
+  for (size_t i = 0; before > 0 && i < std::size(kSince); ++i) {
+    if (before <= static_cast<int64_t>(i) + 1) sqlite3_exec(database, kSince[i], nullptr, nullptr, nullptr);
+  }
   if (opened != SQLITE_OK || sqlite3_exec(database, kTables, nullptr, nullptr, nullptr) != SQLITE_OK) {
     return absl::InternalError(absl::StrCat("cannot open the store of jobs ", path, ": ", sqlite3_errmsg(database)));
   }
@@ -109,7 +121,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path
 JobStore::~JobStore() { sqlite3_close(database_); }
 
 absl::Status JobStore::Insert(const Job& job) {
-  Statement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (?,?,?,?,?,?,?,?,?,?,?)"));
+  Statement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (", kPlaces, ")"));
   statement.Bind(job);
   const absl::Status status = statement.Run();
   if (!absl::IsAlreadyExists(status)) return status;
@@ -117,8 +129,7 @@ absl::Status JobStore::Insert(const Job& job) {
 }
 
 absl::Status JobStore::Update(const Job& job) {
-  Statement statement(database_,
-                      absl::StrCat("UPDATE jobs SET (", kColumns, ") = (?,?,?,?,?,?,?,?,?,?,?) WHERE name = ?"));
+  Statement statement(database_, absl::StrCat("UPDATE jobs SET (", kColumns, ") = (", kPlaces, ") WHERE name = ?"));
   statement.Bind(job);
   statement.Bind(job.name);
   if (const absl::Status status = statement.Run(); !status.ok()) return status;

@@ -34,6 +34,8 @@ absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(ServiceSett
   settings.backend.address = LastingAddress(http);
   absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open(settings);
   if (!service.ok()) return service.status();
+  for (const std::string& sentence : (*service)->found())
+    std::cerr << absl::StrCat("the job service: ", sentence, "\n");
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open(http, **service);
   if (!server.ok()) return server.status();
   const absl::Status told = WriteWhole(settings.root + "/address", (*server)->address(), 0600, WhereThere::kReplace);

@@ -1,5 +1,7 @@
 #include "service/trial_metrics.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -34,24 +36,40 @@ std::optional<double> MetricOf(const json& line, const std::string& metric) {
 
 }  // namespace
 
-Curve ReadCurve(const std::string& job_dir, const std::string& metric) {
-  Curve curve;
-  std::string run;
-  std::ifstream file(job_dir + "/metrics.jsonl");
-  for (std::string text; std::getline(file, text);) {
-    const bool may_count = text.find("\"eval\"") != std::string::npos || text.find("\"job\"") != std::string::npos;
-    const json line = may_count ? json::parse(text, nullptr, /*allow_exceptions=*/false) : json();
-    if (!line.is_object() || !line.contains("kind")) continue;
-    if (line["kind"] == "job") {
-      const std::string said = line.contains("run") && line["run"].is_string() ? line["run"].get<std::string>() : "";
-      if (said != run) curve.clear();
-      run = said;
-    }
-    if (line["kind"] != "eval" || !line.contains("step") || !line["step"].is_number()) continue;
-    if (const std::optional<double> value = MetricOf(line, metric))
-      curve.push_back({line["step"].get<int64_t>(), *value});
+Curve ReadCurve(const std::string& job_dir, const std::string& metric) { return GrowingCurve(job_dir, metric).Read(); }
+
+const Curve& GrowingCurve::Read() {
+  struct stat at {};
+  if (stat(path_.c_str(), &at) != 0) return curve_;
+  if (at.st_ino != inode_ || at.st_size < read_bytes_) {  // another file
+    curve_.clear();
+    run_.clear();
+    read_bytes_ = 0;
+    inode_ = at.st_ino;
   }
-  return curve;
+  if (at.st_size == read_bytes_) return curve_;
+  std::ifstream file(path_);
+  file.seekg(read_bytes_);
+  for (std::string text; std::getline(file, text) && !file.eof();) {
+    read_bytes_ += static_cast<int64_t>(text.size()) + 1;
+    Take(text);
+  }
+  return curve_;
+}
+
+void GrowingCurve::Take(const std::string& text) {
+  const bool may_count = text.find("\"eval\"") != std::string::npos || text.find("\"job\"") != std::string::npos;
+  const json line = may_count ? json::parse(text, nullptr, /*allow_exceptions=*/false) : json();
+  if (!line.is_object() || !line.contains("kind")) return;
+  if (line["kind"] == "job") {
+    const std::string said = line.contains("run") && line["run"].is_string() ? line["run"].get<std::string>() : "";
+    if (said != run_) curve_.clear();
+    run_ = said;
+  }
+  if (line["kind"] != "eval" || !line.contains("step") || !line["step"].is_number()) return;
+  if (const std::optional<double> value = MetricOf(line, metric_)) {
+    curve_.push_back({line["step"].get<int64_t>(), *value});
+  }
 }
 
 std::optional<JobSpec> DescribedJob(const std::string& job_dir) {

@@ -28,6 +28,26 @@ using Curve = std::vector<CurvePoint>;
 
 Curve ReadCurve(const std::string& job_dir, const std::string& metric);
 
+// The same of a run that goes on.
+// Cost: of a call, what the file has grown by since the last one.
+class GrowingCurve {
+ public:
+  GrowingCurve(const std::string& job_dir, std::string metric)
+      : path_(job_dir + "/metrics.jsonl"), metric_(std::move(metric)) {}
+  // A line that is not whole yet is read by a later call.
+  const Curve& Read();
+  const Curve& curve() const { return curve_; }  // as the last call has read it
+
+ private:
+  void Take(const std::string& text);
+
+  const std::string path_, metric_;
+  int64_t read_bytes_ = 0;
+  uint64_t inode_ = 0;  // of the file that they are of
+  std::string run_;     // that the last lines are of
+  Curve curve_;
+};
+
 // The job of a run of Python code, once that has said what it computes and the run's folder has it.
 std::optional<JobSpec> DescribedJob(const std::string& job_dir);
 

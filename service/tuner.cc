@@ -10,6 +10,7 @@
 #include "runtime/driver/posix_whole_file.h"
 #include "service/optuna.h"
 #include "service/run_folder.h"
+#include "service/submission.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -47,12 +48,12 @@ absl::Status Tuner::Work(const std::string& name) {
     // In the log before in the store: a client that sees the end finds the best one named.
     if (act.changed && IsOver(job->state)) SayTheBest(*job, spec, *trials);
     if (act.changed) {
-      if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+      if (const absl::Status status = Keep(*job); !status.ok()) return status;
     }
     for (Job trial : *trials) {
       if (std::find(act.cancelled.begin(), act.cancelled.end(), trial.name) == act.cancelled.end()) continue;
       if (const absl::Status status = Cancel(UnixMs(), &trial); !status.ok()) return status;
-      if (const absl::Status status = store_->Update(trial); !status.ok()) return status;
+      if (const absl::Status status = Keep(trial); !status.ok()) return status;
     }
     hold.unlock();
     if (act.proposes) {
@@ -68,7 +69,7 @@ absl::Status Tuner::Work(const std::string& name) {
 // submitted.
 absl::StatusOr<std::string> Tuner::WhyNoJudgement(const Job& job, const TuningSpec& spec,
                                                   const std::vector<Job>& trials) {
-  if (!job.job_file.empty()) return "";
+  if (!HasModule(job)) return "";
   if (const auto verdict = verdicts_.find(job.name); verdict != verdicts_.end()) return verdict->second;
   const std::string file = RunFolder(JobFolderOf(root_, job.name)).Own("verdict");
   if (const absl::StatusOr<std::string> kept = ReadTextFile(file); kept.ok()) return verdicts_[job.name] = *kept;
@@ -88,9 +89,13 @@ absl::StatusOr<std::string> Tuner::WhyNoJudgement(const Job& job, const TuningSp
 
 absl::Status Tuner::Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
   const RunFolder folder(JobFolderOf(root_, job.name));
-  if (const absl::Status made = folder.Make(); !made.ok()) return made;
+  if (const absl::Status claimed = ClaimFolder(job, folder); !claimed.ok()) return claimed;
   const int number = static_cast<int>(trials.size()) + 1;
-  Job trial{.name = TrialName(job.name, number), .labels = job.labels, .job_file = job.job_file};
+  Job trial{.name = TrialName(job.name, number),
+            .id = NewSubmissionId(),
+            .labels = job.labels,
+            .job_file = job.job_file,
+            .settings = job.settings};
   json input = json::parse(job.training_input);
   input.erase("hyperparameters");
   trial.training_input = input.dump();
@@ -102,8 +107,12 @@ absl::Status Tuner::Begin(const Job& job, const TuningSpec& spec, const std::vec
   if (!now.ok() || now->state != JobState::kRunning) return absl::OkStatus();  // cancelled meanwhile
   folder.Note(
       'I', absl::StrCat("trial ", number, " has ", absl::StrJoin(trial.trial->values, ", ", absl::PairFormatter("="))));
-  return store_->Insert(trial);
+  // A store that was lost has all trials again that were proposed: their numbers have no gaps.
+  const absl::Status claimed = ClaimFolder(trial, RunFolder(JobFolderOf(root_, trial.name)));
+  return claimed.ok() ? store_->Insert(trial) : claimed;
 }
+
+absl::Status Tuner::Keep(const Job& job) { return KeepJob(job, RunFolder(JobFolderOf(root_, job.name)), store_); }
 
 std::vector<double> Tuner::Propose(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
   const int number = static_cast<int>(trials.size()) + 1;
@@ -124,28 +133,32 @@ absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>&
   std::vector<Curve> finished;
   for (const Job& trial : trials) {
     if (trial.state != JobState::kSucceeded || trial.trial->stopped_early) continue;
-    if (!finished_.contains(trial.name)) {
-      finished_[trial.name] = ReadCurve(JobFolderOf(root_, trial.name), spec.metric);
-    }
-    finished.push_back(finished_[trial.name]);
+    GrowingCurve& curve = CurveOf(trial.name, spec);
+    if (finished_.insert(trial.name).second) curve.Read();
+    finished.push_back(curve.curve());
   }
   if (finished.size() < kLeastFinished) return absl::OkStatus();
   for (const Job& trial : trials) {
     if (trial.state != JobState::kRunning) continue;
-    if (!IsHopeless(spec.maximize, ReadCurve(JobFolderOf(root_, trial.name), spec.metric), finished)) continue;
+    if (!IsHopeless(spec.maximize, CurveOf(trial.name, spec).Read(), finished)) continue;
     const std::lock_guard hold(*mutex_);
     absl::StatusOr<Job> now = store_->Find(trial.name);
     if (!now.ok()) continue;
     if (now->state != JobState::kRunning) continue;  // it ended meanwhile
     StopEarly(UnixMs(), &*now);
-    if (const absl::Status status = store_->Update(*now); !status.ok()) return status;
+    if (const absl::Status status = Keep(*now); !status.ok()) return status;
     RunFolder(JobFolderOf(root_, trial.name)).Note('I', "is stopped early: others were better by the same step");
   }
   return absl::OkStatus();
 }
 
+GrowingCurve& Tuner::CurveOf(const std::string& trial, const TuningSpec& spec) {
+  return curves_.try_emplace(trial, JobFolderOf(root_, trial), spec.metric).first->second;
+}
+
 void Tuner::SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials) {
-  std::erase_if(finished_, [&](const auto& known) { return known.first.starts_with(job.name + "/"); });
+  std::erase_if(curves_, [&](const auto& known) { return known.first.starts_with(job.name + "/"); });
+  std::erase_if(finished_, [&](const std::string& trial) { return trial.starts_with(job.name + "/"); });
   verdicts_.erase(job.name);
   without_optuna_.erase(job.name);  // the next job of that name asks again
   SortBestFirst(spec.maximize, &trials);

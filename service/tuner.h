@@ -14,6 +14,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,11 @@ class Tuner {
  private:
   // Errors: what is found is not on the disk yet, so nothing may follow from it.
   absl::StatusOr<std::string> WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
+  absl::Status Keep(const Job& job);
   absl::Status Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   std::vector<double> Propose(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   absl::Status StopHopeless(const TuningSpec& spec, const std::vector<Job>& trials);
+  GrowingCurve& CurveOf(const std::string& trial, const TuningSpec& spec);
   void SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials);
 
   const std::string root_;
@@ -50,7 +53,8 @@ class Tuner {
   std::map<std::string, std::string> without_optuna_;  // why jobs are searched at random, as their logs say
   std::map<std::string, std::string> verdicts_;        // what WhyNoJudgement has found of a job
   std::map<std::string, std::string> troubles_;
-  std::map<std::string, Curve> finished_;  // curves of trials that are over: they do not change
+  std::map<std::string, GrowingCurve> curves_;  // of trials
+  std::set<std::string> finished_;              // of these, whose curve is whole: it is read no more
 };
 
 }  // namespace downpour

@@ -1,8 +1,13 @@
 #include "runtime/driver/bounded_http_server.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,22 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "runtime/driver/http_connections.h"
 #include "runtime/driver/http_stream.h"
 #include "schema/text.h"
 
 namespace downpour {
 namespace {
 
-// The library's threads: none. A connection is handed on by the thread that accepted it.
-class HandOver final : public httplib::TaskQueue {
- public:
-  explicit HandOver(std::function<void()> end) : end_(std::move(end)) {}
-  void enqueue(std::function<void()> connection) override { connection(); }
-  void shutdown() override { end_(); }
-
- private:
-  const std::function<void()> end_;
-};
+constexpr auto kPause = std::chrono::milliseconds(20);  // where no connection can be taken
 
 // A passphrase is asked of nobody: a service has no terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
@@ -77,18 +74,28 @@ absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::st
 }
 
 BoundedHttpServer::BoundedHttpServer(int most, TlsContext tls, PeerOf peer_of)
-    : tls_(std::move(tls)), peer_of_(std::move(peer_of)) {
-  new_task_queue = [this, most] {
-    connections_.emplace(most, [this](int fd) { Serve(fd); });
-    return new HandOver([this] { connections_->End(); });
-  };
+    : most_(most), tls_(std::move(tls)), peer_of_(std::move(peer_of)) {}
+
+BoundedHttpServer::~BoundedHttpServer() {
+  if (svr_sock_ != INVALID_SOCKET) close(svr_sock_);
 }
 
-bool BoundedHttpServer::process_and_close_socket(socket_t fd) {
-  UniqueFd owned(fd);
-  std::string peer = peer_of_(fd);
-  connections_->Add(std::move(owned), peer);
-  return true;
+void BoundedHttpServer::Listen() {
+  HttpConnections connections(most_, [this](int fd) { Serve(fd); });
+  while (!stops_) {
+    UniqueFd fd(accept4(svr_sock_, nullptr, nullptr, SOCK_CLOEXEC));
+    if (fd.ok()) {
+      std::string peer = peer_of_(fd.get());
+      connections.Add(std::move(fd), peer);
+    } else if (!stops_ && errno != EINTR && errno != ECONNABORTED) {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+void BoundedHttpServer::Stop() {
+  stops_ = true;
+  shutdown(svr_sock_, SHUT_RDWR);  // so that accept4 returns
 }
 
 void BoundedHttpServer::Serve(int fd) {

@@ -1,6 +1,8 @@
 // BoundedHttpServer: the HTTP library's server, with bounds of our own around each connection (http_stream.h), and
 // around those of one peer (http_connections.h). Each connection takes one request.
 //
+//   server.Listen();   // at the port that the library's server is bound to, until Stop, from any thread
+//
 // Errors: of OpenTls, INVALID_ARGUMENT for a certificate or private key that cannot be used, and for a private key that
 //   every user may read.
 // Tests: tests/unit/runtime/driver/bounded_http_server_test.cc, tests/process/test_service_door.py.
@@ -9,13 +11,12 @@
 #include <httplib.h>
 #include <openssl/ssl.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/driver/http_connections.h"
 
 namespace downpour {
 
@@ -35,14 +36,20 @@ class BoundedHttpServer final : public httplib::Server {
   using PeerOf = std::function<std::string(int fd)>;
   // `most`: connections at a time. `peer_of`: whose a connection is. Null `tls`: in the clear.
   BoundedHttpServer(int most, TlsContext tls, PeerOf peer_of);
+  ~BoundedHttpServer() override;
+
+  // In place of the library's listen_after_bind, which ends for good where a connection cannot be taken, as while the
+  // system has no descriptor left. Here that is tried again.
+  void Listen();
+  void Stop();  // also of one that is yet to listen
 
  private:
-  bool process_and_close_socket(socket_t fd) override;
   void Serve(int fd);
 
+  const int most_;
   const TlsContext tls_;
   const PeerOf peer_of_;
-  std::optional<HttpConnections> connections_;  // while it listens
+  std::atomic<bool> stops_ = false;
 };
 
 }  // namespace downpour

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -112,11 +112,14 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSetti
   return listener;
 }
 
-// The library's stop has no effect on a server that does not run yet.
-void HttpListener::Stop() {
-  while (!server_->is_running()) std::this_thread::yield();
-  server_->stop();
-}
+HttpListener::HttpListener(std::string token, std::string viewer_token)
+    : token_(std::move(token)), viewer_token_(std::move(viewer_token)) {}
+
+HttpListener::~HttpListener() = default;
+
+httplib::Server& HttpListener::http() { return *server_; }
+void HttpListener::Run() { server_->Listen(); }
+void HttpListener::Stop() { server_->Stop(); }
 
 // On loopback all have one address, and their users tell them apart.
 std::string HttpListener::PeerOf(int fd) const {

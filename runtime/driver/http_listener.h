@@ -27,6 +27,8 @@
 
 namespace downpour {
 
+class BoundedHttpServer;
+
 struct HttpSettings {
   std::string listen = "127.0.0.1:0";
   std::string token_file = {};             // of mode 0600
@@ -46,9 +48,10 @@ class HttpListener {
   // `most`: connections at a time, of which one peer may have half.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Open(const HttpSettings& settings, int most);
 
-  httplib::Server& http() { return *server_; }
+  ~HttpListener();
+  httplib::Server& http();
   const std::string& address() const { return address_; }  // http://127.0.0.1:7000
-  void Run() { server_->listen_after_bind(); }
+  void Run();
   void Stop();  // also of one that is about to run
 
   absl::Status CheckHost(const httplib::Request& request) const;
@@ -56,11 +59,10 @@ class HttpListener {
   absl::Status CheckCaller(const httplib::Request& request, bool reads) const;
 
  private:
-  HttpListener(std::string token, std::string viewer_token)
-      : token_(std::move(token)), viewer_token_(std::move(viewer_token)) {}
+  HttpListener(std::string token, std::string viewer_token);
   std::string PeerOf(int fd) const;
 
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<BoundedHttpServer> server_;
   const std::string token_, viewer_token_;
   std::string address_;
   int port_ = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_settings.h"
 #include "job/job_training_input.h"
 
 namespace downpour {
@@ -20,6 +21,20 @@ constexpr const char* kJobFields[] = {
 
 JobError Unreadable(const std::string& path, const absl::Status& status) {
   return {path, 0, 0, "", std::string(status.message())};
+}
+
+JobFileResult Load(const std::string& path, const std::vector<std::string>& overrides, decltype(ParseJob) parse) {
+  const absl::StatusOr<std::string> text = ReadJobText(path);
+  if (!text.ok()) {
+    JobFileResult unreadable;
+    unreadable.errors.push_back(Unreadable(path, text.status()));
+    return unreadable;
+  }
+  JobFileResult result = parse(*text, path, overrides);
+  std::error_code ignored;  // a working folder that was removed: paths stay as they were written
+  const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
+  ResolveDataPaths(absolute.parent_path().string(), std::filesystem::current_path(ignored).string(), &result);
+  return result;
 }
 
 }  // namespace
@@ -37,17 +52,11 @@ absl::StatusOr<std::string> ReadJobText(const std::string& path) {
 }
 
 JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string>& overrides) {
-  const absl::StatusOr<std::string> text = ReadJobText(path);
-  if (!text.ok()) {
-    JobFileResult unreadable;
-    unreadable.errors.push_back(Unreadable(path, text.status()));
-    return unreadable;
-  }
-  JobFileResult result = ParseJob(*text, path, overrides);
-  std::error_code ignored;  // a working folder that was removed: paths stay as they were written
-  const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
-  ResolveDataPaths(absolute.parent_path().string(), std::filesystem::current_path(ignored).string(), &result);
-  return result;
+  return Load(path, overrides, ParseJob);
+}
+
+JobFileResult LoadJobFileOfCode(const std::string& path, const std::vector<std::string>& overrides) {
+  return Load(path, overrides, ParseJobOfCode);
 }
 
 ConfigFileResult LoadConfigFile(const std::string& path, bool has_module) {
@@ -63,10 +72,18 @@ ConfigFileResult LoadConfigFile(const std::string& path, bool has_module) {
   if (tree.root.Is(YamlNode::Kind::kMap)) {
     MapReader reader(tree.root, "", errors);
     for (const char* key : kJobFields) reader.Find(key);
+    reader.Find(kSettingsSection);
     reader.Finish();
   }
-  TrainingInput input = ReadTrainingInput(tree.root, path, errors, has_module);
+  const YamlNode* settings = tree.root.Find(kSettingsSection);
+  TrainingInput input;
+  if (settings == nullptr || tree.root.Find("trainingInput") != nullptr) {
+    input = ReadTrainingInput(tree.root, path, errors, has_module);
+  }
   result.overrides = std::move(input.cluster_and_scheduling);
+  if (settings != nullptr) {
+    for (PlacedEntry& setting : SettingsIn(*settings, errors)) result.overrides.push_back(std::move(setting));
+  }
   result.overrides.insert(result.overrides.end(), input.arguments.begin(), input.arguments.end());
   result.code = std::move(input.code);
   result.job_dir = std::move(input.job_dir);

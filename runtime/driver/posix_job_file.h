@@ -18,10 +18,12 @@ namespace downpour {
 absl::StatusOr<std::string> ReadJobText(const std::string& path);
 
 JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string>& overrides = {});
+// As ParseJobOfCode reads it.
+JobFileResult LoadJobFileOfCode(const std::string& path, const std::vector<std::string>& overrides);
 
 // AI Platform's config.yaml beside a job file.
 struct ConfigFileResult {
-  std::vector<PlacedEntry> overrides;  // what its trainingInput means for the job
+  std::vector<PlacedEntry> overrides;  // what its trainingInput means for the job, then its section downpour
   TrainingCode code;
   std::string job_dir;
   std::vector<JobError> warnings;

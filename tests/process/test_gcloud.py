@@ -1,6 +1,7 @@
 """gcloud drives the job service: the client of AI Platform, which nobody here wrote."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -170,6 +171,43 @@ class GcloudTest(GcloudCase):
         logs = self.jobs("stream-logs tuned --polling-interval 1")
         self.assertRegex(logs, r"service.*the best trial is 2: accuracy .* by rate=0.05, in .*/jobs/tuned/trials/2")
         self.assertRegex(logs, r"service.*writes into .*/storage/models/tuned/1")
+
+    def settings_of(self, name):
+        """What the job came to."""
+        return json.loads((self.root / f"jobs/{name}/python/job.json").read_text())
+
+    def test_a_package_has_the_settings_of_a_job_file_from_the_section_downpour(self):
+        (self.folder / "config.yaml").write_text(textwrap.dedent("""
+            downpour:
+              training: {consistency: sync, optimizer: {schedule: {name: cosine}}}
+              checkpoint.every: 1m
+        """))
+        words = "--package-path trainer/ --module-name trainer.task --region us-central1 --staging-bucket gs://models"
+        self.jobs(f"submit training set {words} --job-dir gs://models/set --config config.yaml -- --epochs 2")
+        self.wait_for("set", "SUCCEEDED")
+        job = self.settings_of("set")
+        self.assertEqual((job["training"]["consistency"], job["training"]["epochs"]), ("sync", 2))
+        self.assertEqual(job["training"]["optimizer"]["schedule"]["name"], "cosine")
+        self.assertEqual((job["checkpoint"]["every"], job["training"]["optimizer"]["learningRate"]), ("60s", 0.05))
+        self.assertIn("consistency: sync", self.jobs("describe set"))
+        (self.folder / "config.yaml").write_text("downpour: {training: {epoch: 3}}")
+        said = self.jobs(f"submit training slip {words} --config config.yaml", expected=1)
+        self.assertIn("downpour: training.epoch: unknown key; did you mean epochs?", said)
+
+    def test_our_own_verb_has_a_job_file_and_settings_beside_the_package(self):
+        (self.folder / "settings.yaml").write_text(
+            "name: own\ncluster: {workerCount: 2, parameterServerCount: 1}\n"
+            "training: {consistency: ssp, sspBound: 3, batchSize: 20}\n")  # fmt: skip
+        where = ["--root", self.root, "--job-dir", "gs://models/own", "--package-path", self.folder / "trainer"]
+        words = ["jobs", "submit", "own", *where, "--module-name", "trainer.task", "--file",
+                 self.folder / "settings.yaml", "--set", "training.sspBound=5", "--", "--epochs", "2"]  # fmt: skip
+        code, _, err = self.tool(*words)
+        self.assertEqual(code, 0, err)
+        self.wait_for("own", "SUCCEEDED")
+        job = self.settings_of("own")
+        self.assertEqual((job["training"]["batchSize"], job["training"]["sspBound"], job["training"]["epochs"]),
+                         (20, 5, 2), "--set, over the file, over the program's own 16")  # fmt: skip
+        self.assertEqual((job["cluster"]["workerCount"], job["cluster"]["parameterServerCount"]), (2, 1))
 
     def test_our_own_verb_submits_the_package_as_well(self):
         where = ["--root", self.root, "--job-dir", "gs://models/own", "--package-path", self.folder / "trainer"]

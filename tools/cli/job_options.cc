@@ -6,23 +6,21 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "job/job_names.h"
+#include "job/job_settings.h"
 #include "job/nearest_name.h"
 #include "runtime/driver/posix_job_file.h"
 #include "schema/text.h"
+#include "tools/cli/data_facts.h"
+#include "tools/cluster/human_units.h"
+#include "worker/python/question_size.h"
 
 namespace downpour {
 namespace {
 
 constexpr const char* kTierOption = "--scale-tier";
-
-std::string TierNamed(std::string tier) {
-  std::replace(tier.begin(), tier.end(), '-', '_');
-  return absl::AsciiStrToUpper(tier);
-}
 
 std::string TierSetting(const std::string& tier) {
   // CUSTOM keeps the counts of the file.
@@ -37,9 +35,7 @@ std::string WhyNoTier(const std::string& word) {
   return absl::StrCat("there is no tier ", word, ", only ", absl::StrJoin(tiers, ", "), DidYouMean(named, tiers));
 }
 std::string WhyNoSetting(const std::string& word) {
-  const std::string key = word.substr(0, word.find('='));
-  const bool has_gap = key.empty() || key.front() == '.' || key.back() == '.' || absl::StrContains(key, "..");
-  return has_gap || key == word ? word + " is not of the form training.epochs=3" : "";
+  return KeyOfSetting(word).empty() ? word + " is not of the form training.epochs=3" : "";
 }
 
 // Entries that beat the job file's, the later ones the earlier, each with who says so.
@@ -135,6 +131,18 @@ void CheckSmallestBatch(const PythonJob& of_code, JobFileResult* parsed) {
        .remedy = "take another, or leave an example out of train="});
 }
 
+// Each worker would fail at such a step.
+void CheckQuestions(JobFileResult* parsed) {
+  const uint64_t bytes = LargestQuestion(parsed->job);
+  if (bytes <= kMostQuestionBytes) return;
+  parsed->errors.push_back(
+      PlacedAt(*parsed, "training.pushEvery",
+               absl::StrCat("a push of ", ExamplesOfQuestion(parsed->job), " examples takes a question of up to ",
+                            HumanBytes(static_cast<double>(bytes)), " to the Python code, which hears ",
+                            HumanBytes(kMostQuestionBytes), " at most"),
+               "take fewer batches for a push, or smaller ones"));
+}
+
 // The model and the data, of which a job file of Python code has none.
 std::string HowToNameIt(const std::string& verb) {
   const char* where = verb == "jobs submit" ? ", and no --file" : verb == "config" ? " to downpour check" : "";
@@ -143,6 +151,11 @@ std::string HowToNameIt(const std::string& verb) {
 }
 
 }  // namespace
+
+std::string TierNamed(std::string tier) {
+  std::replace(tier.begin(), tier.end(), '-', '_');
+  return absl::AsciiStrToUpper(tier);
+}
 
 void AddJobOptions(CLI::App& app, JobOptions* options) {
   app.add_option("job", options->job_file, "The job file")->required()->type_name("JOB.yaml");
@@ -153,7 +166,8 @@ void AddJobOptions(CLI::App& app, JobOptions* options) {
   app.add_option(kTierOption, options->scale_tier, "How many tasks: basic, standard-1, premium-1, custom")
       ->check(WhyNoTier, "")
       ->type_name("TIER");
-  app.add_option("--config", options->config_file, "A config.yaml of AI Platform; its trainingInput beats the job file")
+  app.add_option("--config", options->config_file,
+                 "A config.yaml of AI Platform; its trainingInput and its downpour beat the job file")
       ->type_name("FILE");
 }
 
@@ -219,6 +233,9 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   ConfigFileResult config;
   const bool has_module = !options.of_code.entries.empty();
   if (!options.config_file.empty()) config = LoadConfigFile(options.config_file, has_module);
+  // A service searches.
+  const auto is_searched = [&](const JobError& warning) { return warning.key == "trainingInput.hyperparameters"; };
+  if (verb == "jobs submit") std::erase_if(config.warnings, is_searched);
   std::vector<Override> overrides = OverridesOf(options, config.overrides);
   const std::vector<Override> defaults = DefaultsOfCode(options, overrides);
   overrides.insert(overrides.begin(), defaults.begin(), defaults.end());
@@ -233,6 +250,7 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   }
   if (has_module) CheckMetrics(options.of_code, &parsed);
   if (has_module && parsed.ok()) CheckSmallestBatch(options.of_code, &parsed);
+  if (parsed.ok() && parsed.job.model.is_own()) CheckQuestions(&parsed);
   const auto is_missing = [](const std::string& key) {
     return [key](const JobError& error) { return error.key == key && error.what == "is missing"; };
   };

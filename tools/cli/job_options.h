@@ -26,6 +26,9 @@ struct JobOptions {
 
 void AddJobOptions(CLI::App& app, JobOptions* options);
 
+// STANDARD_1, also of standard-1 as gcloud spells it.
+std::string TierNamed(std::string tier);
+
 // What --config, or the job file's own trainingInput, says of Python code, where the command line does not. Of each
 // package the path, or of a service's store the gs:// URI.
 // Errors: INVALID_ARGUMENT with FILE:LINE for a package that cannot be had.

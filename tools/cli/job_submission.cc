@@ -1,17 +1,18 @@
 #include "tools/cli/job_submission.h"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
-#include <cmath>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "job/job_file.h"
+#include "job/job_names.h"
+#include "job/job_settings.h"
 #include "job/yaml_tree.h"
 #include "runtime/driver/posix_job_file.h"
 #include "service/job.h"
@@ -58,50 +59,132 @@ absl::StatusOr<json> Upload(const JobSubmission& submission, PythonCode code, co
   return uris;
 }
 
-json JsonOf(const YamlNode& node) {
-  json value;
-  if (node.Is(YamlNode::Kind::kSequence)) {
-    value = json::array();
-    for (const YamlNode& item : node.items) value.push_back(JsonOf(item));
-  } else if (node.Is(YamlNode::Kind::kMap)) {
-    value = json::object();
-    for (const YamlEntry& entry : node.entries) value[entry.key] = JsonOf(entry.value);
-  } else if (node.Is(YamlNode::Kind::kScalar)) {
-    int64_t whole = 0;
-    double number = 0;
-    value = node.text;
-    if (node.quoted) return value;
-    if (const std::optional<bool> flag = FlagIn(node)) return *flag;
-    if (absl::SimpleAtoi(node.text, &whole)) return whole;
-    if (absl::SimpleAtod(node.text, &number) && std::isfinite(number)) return number;
+// What --config says.
+struct Config {
+  json input = json::object();             // its trainingInput
+  std::vector<std::string> settings = {};  // its section downpour, as --set takes them
+};
+
+json InputOf(const YamlNode& node) {
+  json written = JsonOf(node);
+  for (const char* version : {"runtimeVersion", "pythonVersion"}) {  // as a number 2.10 would be 2.1
+    const YamlNode* said = node.Find(version);
+    if (said != nullptr && said->Is(YamlNode::Kind::kScalar)) written[version] = said->text;
   }
-  return value;
+  const YamlNode* args = node.Find("args");  // likewise: 007 and 1e3 are as they were written
+  for (size_t i = 0; args != nullptr && i < args->items.size(); ++i) {
+    if (args->items[i].Is(YamlNode::Kind::kScalar)) written["args"][i] = args->items[i].text;
+  }
+  return written;
 }
 
-// The trainingInput of gcloud's --config.
-absl::StatusOr<json> ReadConfig(const std::string& path) {
-  if (path.empty()) return json::object();
+absl::StatusOr<Config> ReadConfig(const std::string& path) {
+  Config config;
+  if (path.empty()) return config;
   const absl::StatusOr<std::string> text = ReadJobText(path);
   if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(text.status().message())));
   const YamlTree tree = ReadYaml(*text);
-  if (!tree.errors.empty()) {
-    const YamlError& error = tree.errors.front();
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.line, ":", error.column, ": ", error.what));
+  JobErrors errors(path);
+  for (const YamlError& error : tree.errors) errors.Add(error);
+  const YamlNode* section = tree.root.Find(kSettingsSection);
+  if (section != nullptr) {
+    for (PlacedEntry& setting : SettingsIn(*section, errors)) config.settings.push_back(std::move(setting.entry));
   }
+  if (errors.count() > 0) return absl::InvalidArgumentError(ToString(errors.Take().front()));
   const YamlNode* input = tree.root.Find("trainingInput");
-  if (input != nullptr && input->Is(YamlNode::Kind::kMap)) {
-    json written = JsonOf(*input);
-    for (const char* version : {"runtimeVersion", "pythonVersion"}) {  // as a number 2.10 would be 2.1
-      const YamlNode* said = input->Find(version);
-      if (said != nullptr && said->Is(YamlNode::Kind::kScalar)) written[version] = said->text;
-    }
-    const YamlNode* args = input->Find("args");  // likewise: 007 and 1e3 are as they were written
-    for (size_t i = 0; args != nullptr && i < args->items.size(); ++i) {
-      if (args->items[i].Is(YamlNode::Kind::kScalar)) written["args"][i] = args->items[i].text;
-    }
-    return written;
-  }
+  const bool is_map = input != nullptr && input->Is(YamlNode::Kind::kMap);
+  if (is_map) config.input = InputOf(*input);
+  if (is_map || (input == nullptr && section != nullptr)) return config;
   return absl::InvalidArgumentError(absl::StrCat(path, ": trainingInput is missing, or no map"));
+}
+
+// The field downpour of settings, the later ones of which beat the earlier.
+json FieldOf(const std::vector<std::string>& settings) {
+  std::map<std::string, json> field;  // so that what stands in a value comes behind it
+  for (const std::string& setting : settings) {
+    const std::string key = KeyOfSetting(setting);
+    std::erase_if(field, [&](const auto& before) { return before.first.starts_with(key + "."); });
+    field[key] = JsonOf(ReadYaml(setting.substr(key.size() + 1)).root);
+  }
+  return field;
+}
+
+// What the job file and the settings say of a job of Python code, relative paths made absolute. `text`: the file's.
+JobFileResult ReadBesideCode(const JobSubmission& submission, const std::vector<std::string>& settings,
+                             std::string* text) {
+  const std::string& file = submission.job.job_file;
+  if (!file.empty()) {
+    *text = ReadJobText(file).value_or("");  // LoadJobFileOfCode says why not
+    return LoadJobFileOfCode(file, settings);
+  }
+  JobFileResult read = ParseJobOfCode(json{{"name", "job"}}.dump(), "", settings);
+  std::error_code ignored;
+  const std::string here = std::filesystem::current_path(ignored);
+  ResolveDataPaths(here, here, &read);
+  return read;
+}
+
+// The size that is asked for: by the command line, else by --config, else by the job file.
+void SetTier(const JobSubmission& submission, json* input, std::vector<std::string>* settings) {
+  const bool has_file = !submission.job.job_file.empty();
+  const std::string chosen = TierNamed(submission.job.scale_tier);
+  if (chosen.empty()) {
+    const bool has_size = input->contains("workerCount") || input->contains("parameterServerCount");
+    if (input->contains("scaleTier") && (*input)["scaleTier"].is_string()) {
+      (*input)["scaleTier"] = TierNamed((*input)["scaleTier"].get<std::string>());
+    } else if (!has_file && !has_size && !input->contains("scaleTier")) {
+      (*input)["scaleTier"] = "BASIC";
+    }
+  } else if (chosen == kCustomTier && has_file) {  // with the file's counts
+    settings->push_back(absl::StrCat("cluster.scaleTier=", chosen));
+  } else {
+    (*input)["scaleTier"] = chosen;
+    if (chosen == kCustomTier) return;
+    for (const char* count : {"workerCount", "parameterServerCount"}) input->erase(count);
+  }
+}
+
+absl::Status AddCode(const JobSubmission& submission, const PythonCode& code, const Config& config,
+                     const ServiceClient& service, Streams streams, json* body) {
+  json input = config.input;
+  std::vector<std::string> settings = config.settings;
+  SetTier(submission, &input, &settings);
+  settings.insert(settings.end(), submission.job.settings.begin(), submission.job.settings.end());
+  std::string text;
+  const JobFileResult read = ReadBesideCode(submission, settings, &text);
+  for (const JobError& error : read.errors) streams.err << ToString(error) << "\n";
+  if (!read.ok()) return absl::InvalidArgumentError("the job's settings have errors: mend them first");
+  if (const std::string& path = read.job.model.initialize_from; !path.empty()) {
+    settings.push_back(absl::StrCat("model.initializeFrom=", json(path).dump()));
+  }
+  const absl::StatusOr<json> packages = Upload(submission, code, service);
+  if (!packages.ok()) return packages.status();
+  input.update({{"pythonModule", code.module}, {"packageUris", *packages}});
+  if (!code.args.empty()) input["args"] = code.args;
+  if (!submission.bucket_folder.empty()) input["jobDir"] = submission.bucket_folder;
+  (*body)["trainingInput"] = std::move(input);
+  if (!text.empty()) (*body)["jobFile"] = text;
+  if (!settings.empty()) (*body)[kSettingsSection] = FieldOf(settings);
+  return absl::OkStatus();
+}
+
+absl::Status AddJobFile(const JobSubmission& submission, const Config& config, Streams streams, json* body) {
+  JobOptions options = submission.job;
+  options.config_file = submission.config;
+  const ChosenJob chosen = LoadChosenJob(options, "jobs submit", streams);
+  if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
+  const DataFacts facts = LookAtData(chosen.parsed);
+  TellWarnings("jobs submit", chosen.parsed, facts, streams);
+  for (const JobError& error : facts.errors) streams.err << ToString(error) << "\n";
+  if (!facts.errors.empty()) return absl::InvalidArgumentError("the job's data have errors: mend them first");
+  (*body)["jobFile"] = CanonicalJob(chosen.parsed.job);
+  json input = config.input;
+  // The job file has the size. A GPU stands in the tier alone.
+  const bool asks_gpu = input.contains("scaleTier") && input["scaleTier"] == "BASIC_GPU" && options.scale_tier.empty();
+  for (const char* size : kSizeOfInput) input.erase(size);
+  if (asks_gpu) input["scaleTier"] = "BASIC_GPU";
+  if (!input.empty()) (*body)["trainingInput"] = std::move(input);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -110,29 +193,11 @@ absl::StatusOr<json> BodyOf(const JobSubmission& submission, const PythonCode& c
                             Streams streams) {
   json body = {{"jobId", submission.name}};
   if (!submission.labels.empty()) body["labels"] = LabelsOf(submission);
-  absl::StatusOr<json> input = ReadConfig(submission.config);
-  if (!input.ok()) return input.status();
-  if (!input->empty()) body["trainingInput"] = *input;
-  if (code.module.empty()) {
-    const ChosenJob chosen = LoadChosenJob(submission.job, "jobs submit", streams);
-    if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
-    const DataFacts facts = LookAtData(chosen.parsed);
-    TellWarnings("jobs submit", chosen.parsed, facts, streams);
-    for (const JobError& error : facts.errors) streams.err << ToString(error) << "\n";
-    if (!facts.errors.empty()) return absl::InvalidArgumentError("the job's data have errors: mend them first");
-    body["jobFile"] = CanonicalJob(chosen.parsed.job);
-    return body;
-  }
-  const absl::StatusOr<json> packages = Upload(submission, code, service);
-  if (!packages.ok()) return packages.status();
-  std::string tier = submission.job.scale_tier;
-  if (tier.empty()) tier = input->contains("scaleTier") ? (*input)["scaleTier"].dump() : "BASIC";
-  std::erase(tier, '"');
-  std::transform(tier.begin(), tier.end(), tier.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
-  body["trainingInput"].update({{"scaleTier", tier}, {"pythonModule", code.module}, {"packageUris", *packages}});
-  if (!code.args.empty()) body["trainingInput"]["args"] = code.args;
-  if (!submission.bucket_folder.empty()) body["trainingInput"]["jobDir"] = submission.bucket_folder;
+  const absl::StatusOr<Config> config = ReadConfig(submission.config);
+  if (!config.ok()) return config.status();
+  const absl::Status added = code.module.empty() ? AddJobFile(submission, *config, streams, &body)
+                                                 : AddCode(submission, code, *config, service, streams, &body);
+  if (!added.ok()) return added;
   return body;
 }
 
@@ -147,13 +212,11 @@ std::string WhyNoSubmission(const JobSubmission& submission, const PythonCode& c
     return absl::StrCat("--", std::string(labels.message()));
   }
   if (std::string why = WhyNoCode(code); !why.empty()) return why;
-  const bool has_file = !submission.job.job_file.empty();
-  if (code.module.empty()) {
-    return has_file ? "" : "there is no job: give --file JOB.yaml, or --module-name and --package-path of Python code";
+  for (const std::string& setting : submission.job.settings) {
+    if (KeyOfSetting(setting).empty()) return absl::StrCat("--set ", setting, ": say KEY=VALUE, as training.epochs=3");
   }
-  if (!has_file && submission.job.settings.empty()) return "";
-  return absl::StrCat(has_file ? "--file" : "--set", " is for jobs without Python code, and this one has the module ",
-                      code.module, ": give its own arguments after --, and the cluster's by --config");
+  if (!code.module.empty() || !submission.job.job_file.empty()) return "";
+  return "there is no job: give --file JOB.yaml, or --module-name and --package-path of Python code";
 }
 
 }  // namespace downpour

@@ -31,7 +31,7 @@ struct JobSubmission {
 std::string WhyNoSubmission(const JobSubmission& submission, const PythonCode& code);
 
 // What the service is sent. The code's archive is in its store then. A job of the user's Python code is one of AI
-// Platform's, any other is a job file.
+// Platform's, with the job file and the settings beside it; any other is a job file with its settings in it.
 absl::StatusOr<nlohmann::json> BodyOf(const JobSubmission& submission, const PythonCode& code,
                                       const ServiceClient& service, Streams streams);
 

@@ -223,9 +223,9 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
   };
   CLI::App* submit = add("submit", "Submit a job file, or a module of your own Python code",
                          [=](const ServiceClient& service) { return Submit(*options, service, streams); });
-  submit->add_option("--file", options->submission.job.job_file, "A job file, for a model without Python code")
+  submit->add_option("--file", options->submission.job.job_file, "A job file; with a module, its settings alone")
       ->type_name("JOB.yaml");
-  submit->add_option("--set", options->submission.job.settings, "Of the job file: training.epochs=3")
+  submit->add_option("--set", options->submission.job.settings, "A key of the job file: training.epochs=3")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   submit->add_option("--scale-tier", options->submission.job.scale_tier, "BASIC, STANDARD_1 or PREMIUM_1")
@@ -238,7 +238,7 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       ->type_name("gs://BUCKET/NAME");
   submit
       ->add_option("--config", options->submission.config,
-                   "trainingInput as of gcloud's --config: hyperparameters, workerCount")
+                   "As of gcloud's --config: trainingInput, and keys of a job file under downpour")
       ->type_name("CONFIG.yaml");
   submit->add_option(kModuleOption, options->submission.code.module,
                      "The Python module that makes the model: trainer.task");

@@ -100,7 +100,7 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     due_.clear();
     return;
   }
-  if (WIFSIGNALED(exited.wait_status) && TakeWordOfTheEnd()) return;
+  if (WIFSIGNALED(exited.wait_status) && TakeWordOf(Ending::kAnother)) return;
   if (HasGivenUp() || (result_.stop_signal != 0 && !StartsALastChief())) return;
   // The next one would go on without them. After a signal to stop every ps is still there, and waits for its end.
   const bool members_left = result_.stop_signal == 0 && HasEnded(status_) && status_.state != "SUCCEEDED";
@@ -151,7 +151,7 @@ void LocalRun::StartAgain(const std::string& task, const Setback& after) {
   const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how, least);
   due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
   if (!IsBeyondHope(task)) return;
-  if (task == kChiefTask && TakeWordOfSuccess()) return;
+  if (task == kChiefTask && TakeWordOf(Ending::kSuccess)) return;
   GiveUp(WhyNoMore(task));
 }
 

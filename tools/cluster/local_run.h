@@ -127,8 +127,10 @@ class LocalRun {
   void NameCause(const std::string& cause);
   void AskChiefToEnd(int signal);  // if it is there; once: a second signal would kill it
   bool StartsALastChief();
-  bool TakeWordOfTheEnd();   // false: there is none
-  bool TakeWordOfSuccess();  // likewise, or it is another
+  // Of a success there is more to tell than its summary: the next chief lets the members go, and others have to be told
+  // to resume. So its word alone counts only once there is no next chief.
+  enum class Ending { kSuccess, kAnother };
+  bool TakeWordOf(Ending ending);  // false: there is none
   void LetMembersLeave();
   void CountDropped();
   void ReadSummary();

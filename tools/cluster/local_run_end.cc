@@ -48,26 +48,15 @@ bool LocalRun::StartsALastChief() {
   return chief_ && every_ps && in_time && last_chiefs_++ < kMostLastChiefs;
 }
 
-// Of a chief that was killed after it wrote how the job ended. Only of a success is there more to tell: the next chief
-// lets the members go, and others have to be told to resume.
-bool LocalRun::TakeWordOfTheEnd() {
+// Of a chief that was killed after it wrote how the job ended.
+bool LocalRun::TakeWordOf(Ending ending) {
   const std::optional<ChiefLocation> location = announcement_.Last();
   if (!location) return false;
   const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);
-  if (!found.ok() || found->summary.state == "SUCCEEDED") return false;
-  result_.chief_exit = static_cast<int>(found->summary.exit_code.value_or(kExitFailed));
-  due_.clear();
-  return true;
-}
-
-// The job has succeeded, but each chief that was started again died before it had dismissed the members. Then the
-// summary decides.
-bool LocalRun::TakeWordOfSuccess() {
-  const std::optional<ChiefLocation> location = announcement_.Last();
-  if (!location) return false;
-  const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);
-  if (!found.ok() || found->summary.state != "SUCCEEDED") return false;
-  result_.chief_exit = kExitDone;
+  if (!found.ok()) return false;
+  const bool is_success = found->summary.state == "SUCCEEDED";
+  if (is_success != (ending == Ending::kSuccess)) return false;
+  result_.chief_exit = is_success ? kExitDone : static_cast<int>(found->summary.exit_code.value_or(kExitFailed));
   due_.clear();
   return true;
 }

@@ -20,6 +20,7 @@
 #include "runtime/driver/posix_child.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
+#include "worker/python/question_size.h"
 
 namespace downpour {
 namespace {
@@ -154,7 +155,7 @@ absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
   if (!ReadAll(head.data(), head.size())) return HowItEnded(finishing_);
   const uint32_t length = head[0] | head[1] << 8 | head[2] << 16 | static_cast<uint32_t>(head[3]) << 24;
-  if (length > kMostMessage) return absl::AbortedError("the Python process says what is too long");
+  if (length > kMostQuestionBytes) return absl::AbortedError("the Python process says what is too long");
   std::string text(length, '\0');
   if (!ReadAll(text.data(), text.size())) return HowItEnded(finishing_);
   absl::StatusOr<Json> message = ParseBoundedJson(text, kMostDepth);
@@ -198,7 +199,7 @@ absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& k
   std::string text(4, '\0');
   text += question.dump();
   const size_t size = text.size() - 4;
-  if (size > kMostMessage) return absl::InvalidArgumentError("a step of too many examples for one question");
+  if (size > kMostQuestionBytes) return absl::InvalidArgumentError("a step of too many examples for one question");
   for (size_t i = 0; i < 4; ++i) text[i] = static_cast<char>(size >> 8 * i);
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
   const bool asked = WriteAll(text.data(), text.size());  // in one piece, so that it is woken once

@@ -5,7 +5,7 @@
 //   std::memcpy((*child)->memory().get(), ...);          // which it sees too
 //   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}}, "trained");
 //
-// Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
+// Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostQuestionBytes. The
 //   memory can neither grow nor shrink, whatever the child does with it. It lives on while somebody holds it.
 // Order: one question at a time. The child dies with this object and with this process, and all of its group with it.
 // Errors: ABORTED with what the user's code raised, and where: the innermost call first, in one line; and where it
@@ -46,8 +46,6 @@ struct PythonOptions {
 
 class PythonChild {
  public:
-  static constexpr uint32_t kMostMessage = uint32_t{16} << 20;
-
   // `folder`: that the module is imported from; what it needs is installed beside it. `bytes`: of the shared memory,
   // all zero at first.
   static absl::StatusOr<std::unique_ptr<PythonChild>> Start(const PythonOptions& options, const PythonSpec& code,

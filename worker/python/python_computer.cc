@@ -28,6 +28,7 @@
 #include "worker/model/local_steps.h"
 #include "worker/model/parameter_loader.h"
 #include "worker/python/gradient_sets.h"
+#include "worker/python/question_size.h"
 
 namespace downpour {
 namespace {
@@ -40,8 +41,7 @@ constexpr size_t kMostToTell = 400;  // bytes of what a child is at
 // Sets of gradients: one is written while those of two steps (WorkerOptions::steps_in_flight) are on their way. Where a
 // worker has more under way, they are copied.
 constexpr size_t kGradientSets = 3;
-constexpr size_t kMostNamed = 16;               // examples of a step in which the user's code raised
-constexpr size_t kMostAhead = size_t{1} << 16;  // examples of a batch that is named ahead, so that questions stay short
+constexpr size_t kMostNamed = 16;  // examples of a step in which the user's code raised
 
 constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 

@@ -173,6 +173,34 @@ TEST_F(JobServiceTest, AJobThatIsCancelledWhileItIsStagedIsNotStarted) {
   EXPECT_EQ(service_->Find("one")->state, JobState::kCancelled);
 }
 
+TEST_F(JobServiceTest, AJobIsNotSubmittedIntoTheFolderOfAnUnknownOne) {
+  std::filesystem::create_directories(service_->FolderOf("one").job_dir());
+  const absl::Status refused = Submit("one", {Package("models", "t.tar.gz")});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("jobs/one is of a job that this service does not know: move"));
+}
+
+TEST(JobServiceQueueTest, ARoundGoesOnBehindAJobWithAnError) {
+  const ScratchFolder folder;
+  const std::string program = "/bin/true";
+  const auto service =
+      JobService::Open({.root = folder.path(), .backend = {.program = program, .room = {.cores = 100}}}).value();
+  for (const std::string name : {"first", "second"}) {
+    ASSERT_TRUE(service->Submit(json{{"jobId", name}, {"jobFile", kJob}}.dump()).ok());
+  }
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open((folder.path() + "/jobs.sqlite").c_str(), &other), SQLITE_OK);
+  const char* refuse =
+      "CREATE TRIGGER t BEFORE UPDATE ON jobs WHEN NEW.name = 'first' BEGIN SELECT RAISE(FAIL, ''); END";
+  ASSERT_EQ(sqlite3_exec(other, refuse, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(other);
+  while (service->Find("second")->state != JobState::kSucceeded) {
+    EXPECT_FALSE(service->Work().ok());
+    poll(nullptr, 0, 5);
+  }
+  EXPECT_EQ(service->Find("first")->state, JobState::kQueued);
+}
+
 TEST(JobServiceQueueTest, ClientsAreAnsweredWhileAJobsNeedIsReckoned) {
   const ScratchFolder folder;
   std::unique_ptr<JobService> service;

@@ -24,9 +24,11 @@ class JobStoreTest : public testing::Test {
 
 Job Filled() {
   return {.name = "first",
+          .id = "5",
           .labels = {{"team", "it's \"ours\""}},
           .training_input = R"({"pythonModule":"a.b"})",
           .job_file = "name: x",
+          .settings = R"({"training.epochs":3})",
           .state = JobState::kCancelling,
           .error = "because",
           .created_ms = 1,
@@ -61,12 +63,23 @@ TEST_F(JobStoreTest, ATrialIsKeptByItsJobAndGoesWithIt) {
   EXPECT_EQ(store_->All()->size(), 2u);
 }
 
-TEST_F(JobStoreTest, AStoreOfTheVersionBeforeHasNoTrials) {
+TEST_F(JobStoreTest, AStoreOfAnEarlierVersionGetsWhatItLacks) {
   ASSERT_TRUE(store_->Insert(Filled()).ok());
   store_.reset();
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open((folder_.path() + "/jobs.sqlite").c_str(), &database), SQLITE_OK);
-  sqlite3_exec(database, "ALTER TABLE jobs DROP COLUMN trial; PRAGMA user_version=1", nullptr, nullptr, nullptr);
+  const char* kVersion2 =
+      "ALTER TABLE jobs DROP COLUMN id; ALTER TABLE jobs DROP COLUMN settings; PRAGMA user_version=2";
+  ASSERT_EQ(sqlite3_exec(database, kVersion2, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  Reopen();
+  EXPECT_EQ(store_->Find("first")->settings, "{}");
+  EXPECT_EQ(store_->Find("first")->id, "");
+  store_.reset();
+  ASSERT_EQ(sqlite3_open((folder_.path() + "/jobs.sqlite").c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, kVersion2, nullptr, nullptr, nullptr), SQLITE_OK);
+  const char* kVersion1 = "ALTER TABLE jobs DROP COLUMN trial; PRAGMA user_version=1";
+  ASSERT_EQ(sqlite3_exec(database, kVersion1, nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(database);
   Reopen();
   EXPECT_EQ(store_->Find("first")->error, "because");
@@ -79,6 +92,8 @@ TEST_F(JobStoreTest, KeepsEveryFieldOverARestart) {
   EXPECT_EQ(ResourceOf(job), ResourceOf(filled));
   EXPECT_EQ(job.job_file, filled.job_file);
   EXPECT_EQ(job.revision, filled.revision);
+  EXPECT_EQ(job.id, filled.id);
+  EXPECT_EQ(job.settings, filled.settings);
 }
 
 TEST_F(JobStoreTest, NamesAreUnique) {

@@ -143,6 +143,54 @@ TEST(JobTest, ARunHasANameThatJobFilesAllow) {
   EXPECT_EQ(json::parse(JobFileOf(job))["jobId"], std::string(61, 'a') + ".12");
 }
 
+// By which gcloud, whose jobs have no job file, says what a job file says.
+TEST(JobTest, OfAPythonModuleTheFieldDownpourHasKeysOfTheJobFile) {
+  json posted = Posted();
+  posted["downpour"] = {{"training", {{"consistency", "sync"}, {"epochs", 3}}}, {"checkpoint.every", "30s"}};
+  const absl::StatusOr<Job> job = ReadJob(posted.dump());
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(OverridesOf(*job), testing::UnorderedElementsAre("checkpoint.every=\"30s\"",
+                                                               "training.consistency=\"sync\"", "training.epochs=3"));
+  EXPECT_EQ(ResourceOf(*job)["downpour"], posted["downpour"]);
+  const std::pair<json, std::string> refused[] = {
+      {{{"training", {{"epoch", 3}}}}, "downpour: training.epoch: unknown key; did you mean epochs?"},
+      {{{"training.epochs", "three"}}, "downpour: training.epochs: must be a whole number"},
+      {{{"model", {{"initializeFrom", "w.safetensors"}}}}, "downpour: model.initializeFrom: is w.safetensors, which"},
+      {{{"a=b", 1}}, "downpour.a=b: is no key of a job file"},
+      {json::array(), "downpour is not understood here"}};
+  for (const auto& [settings, why] : refused) {
+    posted["downpour"] = settings;
+    EXPECT_THAT(WhyRefused(posted), HasSubstr(why)) << settings;
+  }
+}
+
+TEST(JobTest, AJobFileStandsBesideAPythonModuleAndMachinesBeatIt) {
+  json posted = Posted();
+  posted["trainingInput"].erase("scaleTier");
+  posted["jobFile"] =
+      "name: own\ncluster: {workerCount: 7, parameterServerCount: 2}\ntraining: {consistency: ssp, sspBound: 3}";
+  const Job of_file = ReadJob(posted.dump()).value();
+  EXPECT_EQ(CoresOf(of_file), 7 + 2);
+  EXPECT_EQ(JobFileOf(of_file), posted["jobFile"]);
+  EXPECT_TRUE(OverridesOf(of_file).empty());
+  posted["trainingInput"]["scaleTier"] = "STANDARD_1";
+  EXPECT_EQ(CoresOf(ReadJob(posted.dump()).value()), 5 + 3);
+  posted["downpour"] = {{"cluster", {{"scaleTier", "CUSTOM"}}}, {"cluster.workerCount", 2}};
+  EXPECT_EQ(CoresOf(ReadJob(posted.dump()).value()), 2 + 1) << "the tier took the file's counts away";
+  posted["jobFile"] = "name: own\ntraining: {epoch: 3}";
+  EXPECT_THAT(WhyRefused(posted), HasSubstr("jobFile:2:12: training.epoch: unknown key"));
+  posted["jobFile"] = "name: own";
+  posted["trainingInput"]["workerCount"] = 3;
+  EXPECT_THAT(WhyRefused(posted), HasSubstr("trainingInput.workerCount: means something only with scaleTier CUSTOM"));
+}
+
+TEST(JobTest, OfAPythonModuleATrialsValuesAreArgumentsWhateverElseIsSaid) {
+  Job job = ReadJob(Posted().dump()).value();
+  job.job_file = "name: own";
+  job.trial = Trial{.values = {{"rate", "0.1"}}};
+  EXPECT_THAT(OverridesOf(job), testing::Not(testing::Contains("rate=0.1")));
+}
+
 std::string Repeated(const std::string& letter, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += letter;

@@ -43,6 +43,29 @@ TEST_F(TrialMetricsTest, ACurveIsOfTheLastRunAndSkipsWhatAKillCut) {
   EXPECT_EQ(ReadCurve(folder_.path(), "auc").back().step, 20);
 }
 
+TEST_F(TrialMetricsTest, AGrowingCurveReadsOnlyWhatWasAppended) {
+  const auto append = [&](const std::string& text) {
+    std::ofstream(folder_.path() + "/metrics.jsonl", std::ios::app) << text;
+  };
+  GrowingCurve curve(folder_.path(), "loss");
+  EXPECT_TRUE(curve.Read().empty()) << "there is no file yet";
+  const auto values = [&] {
+    std::vector<double> read;
+    for (const CurvePoint& point : curve.Read()) read.push_back(point.value);
+    return read;
+  };
+  append("{\"kind\":\"job\",\"run\":\"a\"}\n{\"kind\":\"eval\",\"step\":1,\"loss\":9}\n{\"kind\":\"eval\",");
+  EXPECT_THAT(values(), ElementsAre(9));
+  std::fstream(folder_.path() + "/metrics.jsonl", std::ios::in | std::ios::out) << std::string(22, ' ');
+  append("\"step\":2,\"loss\":8}\n");
+  EXPECT_THAT(values(), ElementsAre(9, 8)) << "the line that was half there is read, those before it are not again";
+  EXPECT_THAT(values(), ElementsAre(9, 8));
+  append("{\"kind\":\"job\",\"run\":\"b\"}\n");
+  EXPECT_THAT(values(), testing::IsEmpty()) << "another run";
+  Write("metrics.jsonl", "{\"kind\":\"eval\",\"step\":1,\"loss\":7}\n");
+  EXPECT_THAT(values(), ElementsAre(7)) << "a shorter file";
+}
+
 TEST_F(TrialMetricsTest, TheObjectiveIsTheSummarysAndAMissingOneIsNamed) {
   Write("summary.json", R"({"evalLoss":0.25,"evalAccuracy":0.9,"evalMetrics":{"top5":0.99}})");
   for (const auto& [name, value] : {std::pair{"loss", 0.25}, std::pair{"accuracy", 0.9}, std::pair{"top5", 0.99}}) {

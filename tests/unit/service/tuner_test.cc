@@ -114,6 +114,7 @@ TEST_F(TunerTest, TheNextSearchOfThatNameAsksOptunaAgain) {
   EXPECT_TRUE(tuner.Work("blind").ok());
   EXPECT_EQ(store_->Find("blind")->state, JobState::kCancelled);
   EXPECT_TRUE(store_->Remove("blind").ok());
+  std::filesystem::remove_all(JobFolderOf(folder_.path(), "blind"));
   setenv("DOWNPOUR_PYTHON", python.c_str(), 1);
   InsertSearch("blind", "ALGORITHM_UNSPECIFIED");
   EXPECT_TRUE(tuner.Work("blind").ok());

@@ -81,6 +81,29 @@ TEST_F(JobOptionsTest, AMetricThatTheCodeDoesNotComputeIsRefused) {
   EXPECT_THAT(errors("[auc]", {}), HasSubstr("the Python code computes no metric auc, and no other; leave it out"));
 }
 
+TEST_F(JobOptionsTest, APushOfMoreExamplesThanAWorkerMayAskForIsRefused) {
+  PutFile(job_, "name: own\n");
+  const auto errors = [&](int push_every) {
+    JobOptions options = OptionsOfCode();
+    options.of_code.entries.back() = "data={format: python, trainExamples: 9000000}";
+    options.settings = {"training.batchSize=1000", "training.leaseBatches=4000",
+                        absl::StrCat("training.pushEvery=", push_every)};
+    return ErrorsOf(options);
+  };
+  EXPECT_EQ(errors(2000), "");
+  EXPECT_THAT(errors(3000), HasSubstr("--set: training.pushEvery: a push of 3000000 examples takes a question of up to "
+                                      "23.0 MiB to the Python code, which hears 16.0 MiB at most; take fewer batches"));
+}
+
+TEST_F(JobOptionsTest, AConfigsSectionDownpourBeatsTheJobFileAndIsBeatenBySet) {
+  PutFile(config_, "downpour:\n  training: {epochs: 7, batchSize: 5}\n  checkpoint.every: 30s\n");
+  EXPECT_THAT(Check({"--config", config_, "--set", "training.batchSize=6"}),
+              AllOf(HasSubstr("7 epochs"), HasSubstr("batches of 6"), HasSubstr("30 s")));
+  PutFile(config_, "downpour:\n  training: {epoch: 7}\n");
+  const ToolOutcome outcome = RunDownpour({"check", job_, "--config", config_});
+  EXPECT_THAT(outcome.err, HasSubstr(config_ + ":2: training.epoch: unknown key; did you mean epochs?"));
+}
+
 TEST_F(JobOptionsTest, ABatchOfOneIsRefusedWhereTheCodeNeedsTwo) {
   PutFile(job_, "name: own\n");
   const auto errors = [&](int batch_size, bool takes_one_example) {

@@ -49,7 +49,7 @@ TEST_F(VerbJobsTest, AConfigThatIsNotThereIsNoGoodJobFile) {
 TEST_F(VerbJobsTest, WhatWouldNotCountIsRefused) {
   const std::string root = folder_.path() + "/jobs";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--module-name", "m", "--package-path", folder_.path()}, "--file is for jobs without Python code"},
+      {{"--set", "training.epochs"}, "--set training.epochs: say KEY=VALUE"},
       {{"--labels", "noequals"}, "--labels noequals: say KEY=VALUE"},
       {{"--labels", "a=b,Team=a"}, "--labels Team=a: the key must be a lower case letter"},
       {{"--labels", "team=A b"}, "--labels team=A b: the value must be lower case letters"},
@@ -82,6 +82,25 @@ TEST_F(VerbJobsTest, DataThatDoNotFitAreRefusedBeforeTheJobIsInTheQueue) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("data.train.labels: "), HasSubstr("holds 20 images, but "),
                                  HasSubstr("the job's data have errors: mend them first")));
   EXPECT_THAT(RunDownpour({"jobs", "list", "--root", root}).out, Not(HasSubstr("first")));
+}
+
+TEST_F(VerbJobsTest, SettingsOfAModuleAreCheckedBeforeItsCodeIsSent) {
+  const std::string job = folder_.Write("settings.yaml", "name: a\ntraining: {epoch: 3}");
+  const std::vector<std::string> module = {
+      "jobs",          "submit", "first",          "--service",   "http://127.0.0.1:1",
+      "--module-name", "m",      "--package-path", folder_.path()};
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--file", job}, "settings.yaml:2:12: training.epoch: unknown key; did you mean epochs?"},
+      {{"--set", "training.epochs=x"}, "--set: training.epochs: must be a whole number"},
+      {{"--config", folder_.Write("c.yaml", "downpour: {training: [1]}")}, "training: must be a map"},
+      {{"--config", folder_.Write("d.yaml", "downpour: [1]")}, "d.yaml:1:11: downpour: must be a map"}};
+  for (const auto& [words, why] : cases) {
+    std::vector<std::string> all = module;
+    all.insert(all.end(), words.begin(), words.end());
+    const ToolOutcome outcome = RunDownpour(all);
+    EXPECT_EQ(outcome.code, kExitBadJobFile) << why;
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  }
 }
 
 TEST_F(VerbJobsTest, ArgumentsMayFollowLabels) {
