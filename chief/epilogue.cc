@@ -1,6 +1,7 @@
 #include "chief/epilogue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,17 +57,23 @@ void Epilogue::ReadFailed(Round round, const std::string& what, const absl::Stat
   Fail(absl::StrCat("the values for the rest of the program cannot be read: ", what, ": ", MessageOf(why)));
 }
 
-// The first one, as other launchers have it: the task that is number 0.
+// The first one, as other launchers have it: the task that is number 0. One that still prepares is waited for, since
+// its program may have done what is_master() is asked for.
 void Epilogue::Begin(uint32_t term) {
   if (attempts_ >= kMostAttempts) {
     return Fail(absl::StrCat("the rest of the program, behind fit(), was begun ", Counted(attempts_, "time"),
                              ", and each time its process died; the last time at ", name_));
   }
   const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
-  const auto ready = std::find_if(workers.begin(), workers.end(), [this](const Task* task) {
-    return task->state == TaskState::kRunning && task->leaving.empty() && !chief_.members.IsRetired(*task);
-  });
-  if (ready == workers.end()) return;
+  const auto can = [this](const Task* task) { return task->leaving.empty() && !chief_.members.IsRetired(*task); };
+  const auto first = std::find_if(workers.begin(), workers.end(), can);
+  if (first == workers.end()) return;
+  if (waiting_since_ == Time{}) waiting_since_ = chief_.context.now;
+  const auto end = chief_.context.now - waiting_since_ < kWaitsForFirst ? std::next(first) : workers.end();
+  const auto ready =
+      std::find_if(first, end, [&](const Task* task) { return task->state == TaskState::kRunning && can(task); });
+  if (ready == end) return;
+  waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   name_ = (*ready)->name;
   since_ = chief_.context.now;

@@ -5,11 +5,11 @@
 //   if (!epilogue.failure().ok()) ...the job has failed...
 //   if (epilogue.IsOver()) ...it may succeed...
 //
-// Order: an attempt is given to the first worker that is there and ready, and to another one when that is gone, with a
-//   higher number. Only the newest attempt's end counts: a worker that was held for dead may run its program still. The
-//   chief gives it the values, out of the checkpoint of the job's end, or of the best one where training.stopEarly
-//   chose it. A chief that follows gives an attempt of its own. A worker whose program runs, or has ended, takes it for
-//   that program's.
+// Order: an attempt is given to the first worker that is there, once it is ready, and to another one when that is gone,
+//   with a higher number. Only the newest attempt's end counts: a worker that was held for dead may run its program
+//   still. The chief gives it the values, out of the checkpoint of the job's end, or of the best one where
+//   training.stopEarly chose it. A chief that follows gives an attempt of its own. A worker whose program runs, or has
+//   ended, takes it for that program's.
 // Cost: records are read as they are asked for, and kept nowhere. kMostAttempts by one chief.
 // Errors: failure() is ABORTED where the program failed or its values cannot be read.
 // Source: protocol rule A12, conversation 10 (schema/PROTOCOL.md).
@@ -37,6 +37,7 @@ class Epilogue {
  public:
   static constexpr int kMostAttempts = 6;
   static constexpr int kReads = 6;  // of one record, before its disk is given up
+  static constexpr Duration kWaitsForFirst = 60s;  // for one that is there and prepares; then any other will do
 
   struct Parts {
     StepContext& context;
@@ -81,6 +82,7 @@ class Epilogue {
   uint64_t attempt_ = 0;
   uint32_t attempts_ = 0;
   Time since_{};
+  Time waiting_since_{};  // for somebody to give it to
   Time next_grant_{};
   int failed_reads_ = 0;  // since one was whole
   bool over_ = false;

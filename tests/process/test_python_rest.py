@@ -83,7 +83,7 @@ class PythonRestTest(OwnCodeTest):
         self.assertEqual(run.finish()[0], 1, run.said)
         summary = self.summary()
         self.assertEqual(summary["state"], "FAILED")
-        self.assertRegex(summary["errorMessage"], r"ValueError: no room behind fit, at task.py:\d+")
+        self.assertRegex(summary["errorMessage"], r"ValueError: no room behind fit, at trainer/task.py:\d+")
         self.assertIn("Traceback", self.log_of("worker-0"))
         (self.out / "go").write_text("")
         again = self.start_python_run("--resume", args=[str(self.out)])
@@ -128,7 +128,7 @@ class PythonRestTest(OwnCodeTest):
         stop = {"evaluateEveryEpochs": 1, "stopEarly": {"metric": "loss", "patience": 1}}
         run = self.start(RETURNED, SAVE, words=["--set", "training.epochs=60"], training=stop)
         self.assertEqual(run.finish()[0], 0, run.said)
-        best = self.job_dir / self.summary()["bestCheckpoint"]["path"]
+        best = self.summary()["bestCheckpoint"]["round"]
         code, _, err = self.tool("export", "--job-dir", self.job_dir, "--checkpoint", best, "--out",
                                  self.folder / "best.safetensors")  # fmt: skip
         self.assertEqual(code, 0, err)

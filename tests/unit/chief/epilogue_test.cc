@@ -113,6 +113,7 @@ TEST_F(EpilogueTest, SixDeathsAreEnough) {
     FakeMember& at = cluster->worker[cluster->Sent<EpilogueGrant>(first()).empty()];
     cluster->Forget();
     cluster->Say(at.control, Leave{at.id, "its process was killed"});
+    at.join.nonce += 1000;
     cluster->JoinWorker(at.join.index);
     cluster->ReportData(at);
     cluster->Wait(2s);
