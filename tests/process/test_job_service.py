@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import pathlib
 import random
 import signal
 import socket
@@ -27,6 +28,7 @@ class JobServiceTest(ServiceTest):
         job = self.wait_for("first", "SUCCEEDED")
         self.assertLessEqual(job["createTime"], job["startTime"])
         self.assertLessEqual(job["startTime"], job["endTime"])
+        self.assertTrue(pathlib.Path(job.pop("jobFolder")).is_dir())  # of one job alone
         self.assertEqual(self.ask("GET", "/v1/projects/p/jobs")[1]["jobs"], [job])
         asked = {"resourceNames": ["projects/p"], "filter": 'resource.labels.job_id="first"', "pageSize": 7}
         entries = []

@@ -4,14 +4,11 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import signal
 import unittest
 import unittest.mock
 
-from cluster import (
-    PROGRAMS, TOOL, TRAIN_EXAMPLES, Process, ProcessTest, complete, free_port, kill, task_of, wait_for_death,
-)
+from cluster import TOOL, TRAIN_EXAMPLES, Process, ProcessTest, complete, free_port, kill, task_of, wait_for_death
 
 
 class RunTest(ProcessTest):
@@ -140,20 +137,6 @@ class RunTest(ProcessTest):
         was = before["chief"] if name == "chief" else task_of(before, name)
         committed = before["progress"]["leasesCommitted"]
         return complete(status) and now["pid"] != was["pid"] and status["progress"]["leasesCommitted"] > committed
-
-    def test_a_success_is_told_though_each_chief_is_killed_behind_it(self):
-        programs = self.folder / "programs"
-        programs.mkdir()
-        shutil.copy(TOOL, programs)
-        for role in ("ps", "worker"):
-            (programs / f"downpour-{role}").symlink_to(PROGRAMS[role])
-        chief = programs / "downpour-chief"
-        chief.write_text(f'#!/bin/sh\n{PROGRAMS["chief"]} "$@"\n[ $? != 0 ] || kill -KILL $$\nexit 1\n')
-        chief.chmod(0o755)
-        self.write_job(cluster={"workerCount": 1, "parameterServerCount": 1}, training={"epochs": 1})
-        run = Process(self, [programs / "downpour", "run", self.job_file, "--job-dir", self.job_dir])
-        self.assertEqual(run.finish()[0], 0, run.said)
-        self.assertEqual(self.summary()["state"], "SUCCEEDED")
 
     def test_ctrl_c_ends_the_job_and_says_how_to_go_on(self):
         self.write_endless_job()
