@@ -143,7 +143,13 @@ class PythonRestTest(OwnCodeTest):
             x = numpy.arange(30, dtype=numpy.float32).reshape(10, 3) / 30
             y = x @ numpy.array([1, 2, 3], numpy.float32)
             loop = downpour.steps((x, y), batch_size=5, epochs=20, optimizer={"name": "sgd", "learningRate": 0.1})
-            for x, y in loop:
+            for count, (x, y) in enumerate(loop):
+                if count > 0:  # the first batch is a probe, of the arrays as they were given
+                    try:
+                        model["w"].flags.writeable = True
+                        sys.exit("a parameter can be written")
+                    except ValueError:
+                        pass
                 error = x @ model["w"] - y
                 downpour.push(model, loss=float((error**2).mean()), gradients={"w": 2 * x.T @ error / len(y)})
             trained = model["w"].copy()
