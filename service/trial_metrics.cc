@@ -27,7 +27,8 @@ MetricValueList MetricsOf(const SummaryReport& summary) {
 
 std::optional<double> MetricOf(const json& line, const std::string& metric) {
   const json& metrics = line.contains("metrics") && line["metrics"].is_object() ? line["metrics"] : line;
-  const bool is_plain = metric == "loss" || metric == "accuracy";
+  // An accuracy of the user's own stands among the metrics.
+  const bool is_plain = (metric == "loss" || metric == "accuracy") && line.contains(metric);
   const json& holder = is_plain ? line : metrics;
   const auto found = holder.find(metric);
   if (found == holder.end() || !found->is_number()) return std::nullopt;

@@ -22,12 +22,13 @@ const HISTORY_SECONDS = 2;
 function figures({ status, summary }, job) {
   if (summary) {
     return { elapsed: summary.elapsedSeconds, rate: summary.examplesPerSecond, loss: summary.trainLoss,
-      evalLoss: summary.evalLoss, accuracy: summary.evalAccuracy, staleness: summary.staleness?.mean,
-      epoch: summary.epochs, done: summary.state === "SUCCEEDED" ? 1 : undefined };
+      evalLoss: summary.evalLoss, accuracy: summary.evalAccuracy ?? summary.evalMetrics?.accuracy,
+      staleness: summary.staleness?.mean, epoch: summary.epochs, done: summary.state === "SUCCEEDED" ? 1 : undefined };
   }
-  const p = status?.progress ?? {};
+  const p = status?.progress ?? {}, evaluation = status?.evaluation;
   return { elapsed: status?.elapsedSeconds ?? elapsedOf(job), remaining: status?.remainingSeconds,
-    rate: p.examplesPerSecond, loss: p.loss, evalLoss: status?.evaluation?.loss, accuracy: status?.evaluation?.accuracy,
+    rate: p.examplesPerSecond, loss: p.loss, evalLoss: evaluation?.loss,
+    accuracy: evaluation?.accuracy ?? evaluation?.metrics?.accuracy, // of the user's own, it stands among the metrics
     staleness: status?.staleness?.mean, epoch: p.epoch, epochs: p.epochs,
     done: p.examples > 0 ? p.examplesCommitted / p.examples : undefined };
 }

@@ -43,6 +43,13 @@ TEST_F(TrialMetricsTest, ACurveIsOfTheLastRunAndSkipsWhatAKillCut) {
   EXPECT_EQ(ReadCurve(folder_.path(), "auc").back().step, 20);
 }
 
+TEST_F(TrialMetricsTest, AnAccuracyOfTheUsersOwnStandsAmongTheMetrics) {
+  Write("metrics.jsonl", R"({"kind":"job","run":"a"}
+{"kind":"eval","step":5,"loss":9,"metrics":{"accuracy":0.25}}
+)");
+  EXPECT_THAT(ValuesOf("accuracy"), ElementsAre(0.25));
+}
+
 TEST_F(TrialMetricsTest, AGrowingCurveReadsOnlyWhatWasAppended) {
   const auto append = [&](const std::string& text) {
     std::ofstream(folder_.path() + "/metrics.jsonl", std::ios::app) << text;
