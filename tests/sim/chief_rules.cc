@@ -180,6 +180,7 @@ void ChiefRules::Says(const Process& process, const Send& effect) {
 }
 
 void ChiefRules::CheckWindow(const Process& chief, const RestoreSlice& restore) {
+  if (!servers_.contains(restore.to)) return;  // a worker asks for each by itself
   std::set<SliceId>& under_way = restoring_[restore.to];
   under_way.insert(restore.slice);
   if (under_way.size() > Assignment::kRestoreWindow / Assignment::kLeastRecord) {
