@@ -72,7 +72,8 @@ class PythonRestTest(OwnCodeTest):
         self.assertEqual([line[1:] for line in self.runs()], [["True", "True"]])
         self.check_saved()
         history = json.loads((self.out / "history").read_text())
-        self.assertEqual([entry["epoch"] for entry in history], [1, 2, 3, 4])
+        epochs = [entry["epoch"] for entry in history]
+        self.assertEqual((epochs, epochs[-1]), (sorted(set(epochs)), 4))  # two may be committed at once
         self.assertEqual(set(history[-1]), {"epoch", "loss", "evalLoss", "evalAccuracy", "top2"})
         self.assertAlmostEqual(history[-1]["evalLoss"], self.summary()["evalLoss"], places=6)
         self.assertIn("saved behind fit", self.log_of("worker-0"))
@@ -154,7 +155,8 @@ class PythonRestTest(OwnCodeTest):
                 downpour.push(model, loss=float((error**2).mean()), gradients={"w": 2 * x.T @ error / len(y)})
             trained = model["w"].copy()
             model["w"] += 1
-            numpy.savez(pathlib.Path(sys.argv[-1]) / "w.npz", w=trained, more=model["w"], epochs=len(loop.history))
+            last = loop.history[-1]["epoch"]
+            numpy.savez(pathlib.Path(sys.argv[-1]) / "w.npz", w=trained, more=model["w"], epochs=last)
             """)
         self.assertEqual(run.finish()[0], 0, run.said)
         import numpy
