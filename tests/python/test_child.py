@@ -131,7 +131,9 @@ class RefusalTest(ChildTest):
         self.write("import threading\nthreading.Event().wait()\n")
         start = ("from downpour import child, modes; modes.Describe.patience = 0.2; child.main(['describe', '--out', "
                  f"{str(self.folder)!r}, '--package', {str(self.folder)!r}, '--module', 'task'])")  # fmt: skip
-        process = subprocess.Popen([sys.executable, "-c", start], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", start], env=self.environment, stderr=subprocess.PIPE, text=True
+        )
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
