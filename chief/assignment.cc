@@ -173,19 +173,16 @@ void Assignment::Read(SliceId slice) {
   Home& home = HomeOf(slice);
   servers_[home.server].on_their_way.insert(slice);
   home.stage = Home::Stage::kReading;
-  const Manifest& manifest = SourceOf(home);
-  const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
-  const uint64_t bytes = std::min<uint64_t>(record.bytes, kMaxRecordBytes);
-  storage_.Run({ReadFile(path, record.offset, bytes)}, [this, slice, epoch = epochs_[ToNumber(slice)]](
-                                                           const StorageDone& done) { ReadDone(slice, epoch, done); });
+  storage_.Run(
+      {ReadRecord(SourceOf(home), slice)},
+      [this, slice, epoch = epochs_[ToNumber(slice)]](const StorageDone& done) { ReadDone(slice, epoch, done); });
 }
 
 void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
   Home& home = HomeOf(slice);
   // The slice may have moved on while its record was read.
   if (home.stage != Home::Stage::kReading || epoch != epochs_[ToNumber(slice)]) return;
-  const absl::Status status = CheckRecord(SourceOf(home).records[ToNumber(slice)], done);
+  const absl::Status status = CheckRecord(SourceOf(home), slice, done);
   if (!status.ok()) return ReadFailed(slice, status);
   home.stage = Home::Stage::kSending;
   home.record = CutIntoFrames(done.data);
@@ -195,9 +192,8 @@ void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& do
 void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   Home& home = HomeOf(slice);
   const Manifest& manifest = SourceOf(home);
-  const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
-  const std::string which = absl::StrCat(path, ": the record at byte ", record.offset);
+  const std::string path = ShardPathOf(manifest, slice);
+  const std::string which = absl::StrCat(path, ": the record at byte ", manifest.records[ToNumber(slice)].offset);
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
     FallBack(slice, absl::StrCat(which, " is damaged: ", MessageOf(status)));
     return Tick();

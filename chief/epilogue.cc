@@ -76,7 +76,7 @@ void Epilogue::Begin(uint32_t term) {
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   name_ = (*ready)->name;
-  since_ = chief_.context.now;
+  history_ = chief_.history.EpochsText();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;
   chief_.context.out.Info(absl::StrCat("the job is trained: ", name_, " runs the rest of the program",
                                        attempts_ == 1 ? "" : absl::StrCat(", attempt ", attempts_)));
@@ -85,7 +85,7 @@ void Epilogue::Begin(uint32_t term) {
 
 void Epilogue::Grant() {
   next_grant_ = chief_.context.now + chief_.timing.control_retry;
-  chief_.context.out.SendTo(worker()->control, EpilogueGrant{worker_, attempt_, chief_.history.EpochsText()});
+  chief_.context.out.SendTo(worker()->control, EpilogueGrant{worker_, attempt_, history_});
 }
 
 absl::Status Epilogue::Receive(const Task& worker, const RecordRequest& request) {
@@ -93,9 +93,7 @@ absl::Status Epilogue::Receive(const Task& worker, const RecordRequest& request)
   if (ToNumber(request.slice) >= manifest_->records.size()) {
     return absl::InvalidArgumentError(absl::StrCat("it asks for slice ", ToNumber(request.slice), ", unknown here"));
   }
-  const Manifest::Record& record = manifest_->records[ToNumber(request.slice)];
-  const std::string path = ShardPath(manifest_->round, manifest_->files[record.file].name);
-  chief_.storage.Run({ReadFile(path, record.offset, record.bytes)},
+  chief_.storage.Run({ReadRecord(*manifest_, request.slice)},
                      [this, to = worker_, attempt = attempt_, slice = request.slice](const StorageDone& done) {
                        Send(to, attempt, slice, done);
                      });
@@ -105,11 +103,9 @@ absl::Status Epilogue::Receive(const Task& worker, const RecordRequest& request)
 // The worker asks again for what cannot be read now.
 void Epilogue::Send(Incarnation to, uint64_t attempt, SliceId slice, const StorageDone& read) {
   if (attempt != attempt_ || !manifest_ || over_) return;
-  const absl::Status status = CheckRecord(manifest_->records[ToNumber(slice)], read);
-  if (!status.ok()) {
-    const std::string& file = manifest_->files[manifest_->records[ToNumber(slice)].file].name;
-    const std::string path = ShardPath(manifest_->round, file);
-    return ReadFailed(manifest_->round, absl::StrCat(path, ", slice ", ToNumber(slice)), status);
+  if (const absl::Status status = CheckRecord(*manifest_, slice, read); !status.ok()) {
+    const std::string which = absl::StrCat(ShardPathOf(*manifest_, slice), ", slice ", ToNumber(slice));
+    return ReadFailed(manifest_->round, which, status);
   }
   failed_reads_ = 0;
   const Task* task = worker();

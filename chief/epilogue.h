@@ -60,11 +60,9 @@ class Epilogue {
   // A job without a program of the user's own has none.
   bool IsOver() const { return chief_.job.python.module.empty() || over_; }
   const absl::Status& failure() const { return failure_; }
-  // Who runs it, and since when; null: nobody.
-  const Task* worker() const;
-  Time since() const { return since_; }
 
  private:
+  const Task* worker() const;  // who runs it; null: nobody
   Round Chosen() const;
   void ReadManifest();
   void Begin(uint32_t term);
@@ -79,9 +77,9 @@ class Epilogue {
   Time next_read_{};
   Incarnation worker_ = Incarnation::kNone;  // of the newest attempt
   std::string name_;                         // its task's
+  std::string history_;                      // likewise, that it is given
   uint64_t attempt_ = 0;
   uint32_t attempts_ = 0;
-  Time since_{};
   Time waiting_since_{};  // for somebody to give it to
   Time next_grant_{};
   int failed_reads_ = 0;  // since one was whole

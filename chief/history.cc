@@ -107,12 +107,7 @@ void History::Read(uint64_t from) {
     const std::string text = ToString(done.data);
     bytes_ = from + text.size();
     tail_ += text;
-    std::vector<std::string> lines = absl::StrSplit(rest_ + text, '\n');
-    rest_ = std::move(lines.back());
-    lines.pop_back();
-    for (const std::string& line : lines) {
-      if (absl::StrContains(line, "\"kind\":\"e")) NoteEpochs(Json::parse(line, nullptr, /*allow_exceptions=*/false));
-    }
+    if (HasProgram()) RecallEpochs(text);
     if (tail_.size() > 2 * kReadAtOnce) tail_.erase(0, tail_.size() - 2 * kReadAtOnce);
     if (text.size() == kReadAtOnce) return Read(bytes_);
     Begin();
@@ -219,13 +214,23 @@ Json History::Line(const char* kind, int64_t now) const {
           {"step", step_}};
 }
 
+// The next part of the file: of lines that are no epoch's or evaluation's nothing is parsed.
+void History::RecallEpochs(const std::string& text) {
+  std::vector<std::string> lines = absl::StrSplit(rest_ + text, '\n');
+  rest_ = std::move(lines.back());
+  lines.pop_back();
+  for (const std::string& line : lines) {
+    if (absl::StrContains(line, "\"kind\":\"e")) NoteEpochs(Json::parse(line, nullptr, /*allow_exceptions=*/false));
+  }
+}
+
 // Numbers that are not finite are null in a line of the file.
 void History::NoteEpochs(const Json& line) {
   if (!line.is_object()) return;
   const auto number = [](const Json& of, const char* key) {
     const auto found = of.find(key);
-    if (found == of.end() || found->is_null()) return std::numeric_limits<double>::quiet_NaN();
-    return found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+    const bool is_known = found != of.end() && found->is_number();
+    return is_known ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
   };
   const double epoch = number(line, "epoch");
   if (!(epoch >= 1 && epoch <= kMostStep)) return;
@@ -264,7 +269,7 @@ void History::Write(const Json& line) {
   bytes_ += text.size();
   lines_.Add(text);
   events_.Add(EventsOf(line));
-  if (line["kind"] == "epoch" || line["kind"] == "eval") NoteEpochs(line);
+  if (HasProgram() && (line["kind"] == "epoch" || line["kind"] == "eval")) NoteEpochs(line);
 }
 
 Duration History::Pause() const {

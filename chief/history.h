@@ -54,11 +54,14 @@ class History {
   void Observe();
 
   // JSON, at most kMaxTextBytes, for fit() to return: an object for each epoch, the newest if there are too many, with
-  // epoch, loss, evalLoss, evalAccuracy and the metrics, as far as they are known.
+  // epoch, loss, evalLoss, evalAccuracy and the metrics, as far as they are known. Of a job with a program of the
+  // user's own.
   std::string EpochsText() const;
 
  private:
   void Read(uint64_t from);
+  bool HasProgram() const { return !chief_.job.python.module.empty(); }  // nobody else asks for its epochs
+  void RecallEpochs(const std::string& text);
   void NoteEpochs(const nlohmann::json& line);
   void Begin();
   void Measure();  // from here on

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chief/step_context.h"
+#include "chief/storage.h"
 #include "schema/codec.h"
 
 namespace downpour {
@@ -17,7 +18,17 @@ std::vector<Payload> CutIntoFrames(const Payload& bytes) {
   return frames;
 }
 
-absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read) {
+std::string ShardPathOf(const Manifest& manifest, SliceId slice) {
+  return ShardPath(manifest.round, manifest.files[manifest.records[ToNumber(slice)].file].name);
+}
+
+StorageOp ReadRecord(const Manifest& manifest, SliceId slice) {
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
+  return ReadFile(ShardPathOf(manifest, slice), record.offset, std::min<uint64_t>(record.bytes, kMaxRecordBytes));
+}
+
+absl::Status CheckRecord(const Manifest& manifest, SliceId slice, const StorageDone& read) {
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
   if (absl::IsNotFound(read.status)) return read.status;
   // Whatever else kept it from being read, the disk may get over it.
   if (!read.status.ok()) return absl::UnavailableError(MessageOf(read.status));

@@ -1,13 +1,14 @@
 // A slice's record as the chief reads it out of a shard file, to send it on.
 //
-//   storage.Run({ReadFile(ShardPath(manifest.round, file.name), record.offset, record.bytes)}, [&](const auto& done) {
-//     if (CheckRecord(record, done).ok()) ...RestoreSlice{.blocks = CutIntoFrames(done.data)}...
+//   storage.Run({ReadRecord(manifest, slice)}, [&](const StorageDone& done) {
+//     if (CheckRecord(manifest, slice, done).ok()) ...RestoreSlice{.blocks = CutIntoFrames(done.data)}...
 //   });
 //
 // Errors: NOT_FOUND and DATA_LOSS for what no other try mends, UNAVAILABLE for what the disk may get over.
 // Tests: tests/unit/chief/assignment_test.cc, epilogue_test.cc.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,7 +18,10 @@
 
 namespace downpour {
 
-absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read);
+std::string ShardPathOf(const Manifest& manifest, SliceId slice);
+// At most kMaxRecordBytes, whatever the manifest says: no record is longer.
+StorageOp ReadRecord(const Manifest& manifest, SliceId slice);
+absl::Status CheckRecord(const Manifest& manifest, SliceId slice, const StorageDone& read);
 
 // Of at most kMaxFrameBytes each; the memory is shared.
 std::vector<Payload> CutIntoFrames(const Payload& bytes);

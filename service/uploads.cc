@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "runtime/driver/posix_fd.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
@@ -89,7 +88,7 @@ Uploads::~Uploads() = default;
 absl::StatusOr<std::string> Uploads::Begin(const UploadOrder& order) {
   Load();
   MakeRoom(1, 0);
-  const std::string id = absl::StrFormat("%016x%016x", RandomNonce(), RandomNonce());
+  const std::string id = RandomSecret();
   const Held upload = std::make_shared<Upload>(id, folder_, order, UnixMs());
   {
     const std::lock_guard hold(mutex_);

@@ -22,13 +22,11 @@ void EpilogueWork::Advance(Time now, MemberSession& session, const SliceGrid& gr
     next_report_ = now + session.timing().control_retry;
   }
   if (at_ != At::kFetching) return;
-  for (const Slice& slice : grid.slices) {
-    if (values_.contains(slice.id)) continue;
-    const auto asked = asked_.find(slice.id);
-    if (asked == asked_.end() && asked_.size() >= kAtOnce) return;
-    if (asked != asked_.end() && now < asked->second) continue;
-    effects.SendTo(MemberSession::kChief, RecordRequest{session.incarnation(), attempt_, slice.id});
-    asked_[slice.id] = now + session.timing().control_retry;
+  while (asked_.size() < kAtOnce && next_ < grid.size()) asked_[grid.slices[next_++].id] = Time{};
+  for (auto& [slice, again] : asked_) {
+    if (now < again) continue;
+    effects.SendTo(MemberSession::kChief, RecordRequest{session.incarnation(), attempt_, slice});
+    again = now + session.timing().control_retry;
   }
 }
 

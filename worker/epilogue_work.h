@@ -49,6 +49,7 @@ class EpilogueWork {
   uint64_t attempt_ = 0;
   std::string history_;
   std::map<SliceId, Payload> values_;
+  size_t next_ = 0;                // of the grid's slices, in order: the first that was not asked for
   std::map<SliceId, Time> asked_;  // those under way: when they are asked for again
   std::string error_;
   Time next_report_{};

@@ -200,17 +200,21 @@ class PackageTest(ServiceTest):
         self.start_service()
         self.page = Browser(self, self.address)
 
+    def open_form_for_a_package(self):
+        """The package to give it."""
+        archive = self.folder / "trainer-1.0.tar.gz"
+        archive.write_bytes(package(task=NO_MODEL))
+        self.page.open("/?submit")
+        self.page.find("#kind-package").click()
+        return archive
+
     def fill(self, **fields):
         for field, text in fields.items():
             self.page.find(f"#{field}").clear()
             self.page.find(f"#{field}").send_keys(str(text))
 
     def test_a_package_is_submitted_and_its_page_says_what_it_is(self):
-        page = self.page
-        archive = self.folder / "trainer-1.0.tar.gz"
-        archive.write_bytes(package(task=NO_MODEL))
-        page.open("/?submit")
-        page.find("#kind-package").click()
+        page, archive = self.page, self.open_form_for_a_package()
         self.assertFalse(page.find("#text").is_displayed())
         page.check("submit-package")
         self.fill(name="code", module="trainer.task", args="--epochs 2 --name 'a b", folder="gs://models/code",
@@ -262,11 +266,7 @@ class PackageTest(ServiceTest):
             self.assertIn("has nothing to close it", str(said), text)
 
     def test_a_package_whose_answer_was_lost_is_not_sent_again(self):
-        page = self.page
-        archive = self.folder / "trainer-1.0.tar.gz"
-        archive.write_bytes(package(task=NO_MODEL))
-        page.open("/?submit")
-        page.find("#kind-package").click()
+        page, archive = self.page, self.open_form_for_a_package()
         self.fill(name="code", module="trainer.task")
         page.find("#package").send_keys(str(archive))
         # The service dies behind the upload.

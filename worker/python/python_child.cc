@@ -129,12 +129,12 @@ bool PythonChild::WriteAll(const void* from, size_t bytes) const {
   return true;
 }
 
-// Of a child that has closed its channel: it has ended, or is told to, unless it is waited for. What closes its channel
+// Of a child that has closed its channel: it has ended, or is told to, unless it is finishing. What closes its channel
 // and lives on was killed by nobody else.
-absl::Status PythonChild::HowItEnded(bool wait) {
+absl::Status PythonChild::HowItEnded() {
   int status = 0;
   pollfd on_end = {life_.get(), POLLIN, 0};
-  const bool by_itself = poll(&on_end, 1, wait ? -1 : kTimeToBeSeenMs) > 0;
+  const bool by_itself = poll(&on_end, 1, finishing_ ? -1 : kTimeToBeSeenMs) > 0;
   if (!by_itself) {
     kill(pid_, SIGTERM);
     poll(&on_end, 1, kTimeToEndMs);
@@ -153,11 +153,11 @@ absl::Status PythonChild::HowItEnded(bool wait) {
 absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   std::array<unsigned char, 4> head{};
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
-  if (!ReadAll(head.data(), head.size())) return HowItEnded(finishing_);
+  if (!ReadAll(head.data(), head.size())) return HowItEnded();
   const uint32_t length = head[0] | head[1] << 8 | head[2] << 16 | static_cast<uint32_t>(head[3]) << 24;
   if (length > kMostQuestionBytes) return absl::AbortedError("the Python process says what is too long");
   std::string text(length, '\0');
-  if (!ReadAll(text.data(), text.size())) return HowItEnded(finishing_);
+  if (!ReadAll(text.data(), text.size())) return HowItEnded();
   absl::StatusOr<Json> message = ParseBoundedJson(text, kMostDepth);
   if (absl::IsOutOfRange(message.status())) {
     return absl::AbortedError("the Python process says what lies too deep in each other");
@@ -210,7 +210,7 @@ absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& k
 absl::Status PythonChild::Finish(const Json& question) {
   finishing_ = true;
   absl::Status said = Ask(question, "finished").status();
-  if (said.ok() && pid_ > 0) said = HowItEnded(/*wait=*/true);
+  if (said.ok() && pid_ > 0) said = HowItEnded();
   if (ended_well_) return absl::OkStatus();
   return killed_by_ == 0 && absl::IsUnavailable(said) ? absl::AbortedError(said.message()) : said;
 }

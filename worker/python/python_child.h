@@ -75,7 +75,7 @@ class PythonChild {
   bool Await(short events) const;
   bool ReadAll(void* to, size_t bytes) const;
   bool WriteAll(const void* from, size_t bytes) const;
-  absl::Status HowItEnded(bool wait = false);
+  absl::Status HowItEnded();
   absl::StatusOr<nlohmann::json> ReceiveMessage();
 
   UniqueFd channel_;

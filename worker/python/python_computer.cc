@@ -242,9 +242,7 @@ class PythonComputer::Session {
   // What the program does behind its fit(). Its end is the session's, too.
   absl::StatusOr<EpilogueEnded> Finish(const EpilogueStep& request) {
     for (const auto& [id, values] : request.values) {
-      const Slice& slice = grid_.at(id);
-      std::memcpy(child_->memory().get() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float),
-                  values.data(), std::min(values.size(), static_cast<size_t>(slice.bytes())));
+      std::memcpy(PlaceOf(id), values.data(), std::min(values.size(), static_cast<size_t>(grid_.at(id).bytes())));
     }
     Json history = Json::parse(request.history, nullptr, /*allow_exceptions=*/false);
     if (!history.is_array()) history = Json::array();
@@ -350,6 +348,12 @@ class PythonComputer::Session {
     }
   }
 
+  // Among the parameters that the child sees.
+  std::byte* PlaceOf(SliceId id) const {
+    const Slice& slice = grid_.at(id);
+    return child_->memory().get() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
+  }
+
   absl::Status Load(const SliceValues& updates) {
     for (const auto& [id, values] : updates) {
       if (absl::Status status = CheckValues(grid_, id, values); !status.ok()) return status;
@@ -358,9 +362,7 @@ class PythonComputer::Session {
         local_->Set(id, values);
         continue;
       }
-      const Slice& slice = grid_.at(id);
-      std::byte* to =
-          child_->memory().get() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
+      std::byte* to = PlaceOf(id);
       if (grid_.wire == WireFormat::kBf16) {
         WidenBf16(values.as<Bf16>(), reinterpret_cast<float*>(to));
       } else {
