@@ -226,6 +226,42 @@ TEST_F(PythonComputerTest, AProcessThatEndsByItselfInAStepHasFailedAsCodeThatRai
   }
 }
 
+// What stands behind fit() may do as it likes with its channel: its exit code tells how it ended. Who kills it says
+// nothing of it, so another worker is to run it again.
+TEST_F(PythonComputerTest, TheRestOfTheProgramEndsAsItsExitCodeSays) {
+  const auto status_of = [this](const std::string& ends, std::string* error) {
+    std::string script = kScript;
+    const std::string train = "    train = json.loads(text)[\"train\"]\n";
+    const std::string sees = "    import os; sees = struct.unpack_from('<3f', memory) == (1, 2, 3)\n"
+                             "    sees = sees and json.loads(text) == {'finish': {'history': [{'epoch': 7}]}}\n";
+    scratch_.Write("script", script.replace(script.find(train), train.size(), sees + "    " + ends + "\n"));
+    Prepare();
+    Payload values = Payload::Zeros(3 * sizeof(float));
+    for (size_t i = 0; i < 3; ++i) values.mutable_floats()[i] = static_cast<float>(i + 1);
+    absl::Status said;
+    computer_.Run(EpilogueStep{.values = {{SliceId{0}, values}}, .history = R"([{"epoch":7}])"},
+                  [&](const absl::Status& status, const ComputeResult& result) {
+                    said = status;
+                    if (status.ok()) *error = std::get<EpilogueEnded>(result).error;
+                  });
+    return said;
+  };
+  std::string error = "unset";
+  for (const char* well : {"sys.exit(not sees)", "say({'finished': {}}); os._exit(not sees)",
+                           "channel.close(); sys.exit(not sees)"}) {
+    ASSERT_TRUE(status_of(well, &error).ok()) << well;
+    EXPECT_EQ(error, "") << well;
+  }
+  for (const char* badly : {"sys.exit(3)", "say({'finished': {}}); os._exit(3)"}) {
+    ASSERT_TRUE(status_of(badly, &error).ok()) << badly;
+    EXPECT_THAT(error, testing::HasSubstr("exit code 3")) << badly;
+  }
+  ASSERT_TRUE(status_of("say({'error': {'message': 'no luck', 'where': 'task.py:1'}}); sys.exit(1)", &error).ok());
+  EXPECT_EQ(error, "the Python code: no luck, at task.py:1");
+  const absl::Status killed = status_of("os.kill(os.getpid(), 9)", &error);
+  EXPECT_TRUE(absl::IsUnavailable(killed)) << killed;
+}
+
 TEST_F(PythonComputerTest, OfSeveralBatchesInAStepTheFirstIsNamed) {
   job_.training.push_every = 2;
   Prepare();
