@@ -29,13 +29,13 @@
 #include "bench/bench_load.h"
 #include "bench/bench_series.h"
 #include "bench/bench_tool.h"
+#include "cluster/role_commands.h"
+#include "cluster/status_source.h"
 #include "job/job_file.h"
-#include "runtime/driver/posix_child.h"
-#include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_process.h"
+#include "runtime/posix/fd.h"
+#include "runtime/posix/process.h"
+#include "runtime/process/child.h"
 #include "runtime/world_time.h"
-#include "tools/cluster/role_commands.h"
-#include "tools/cluster/status_source.h"
 
 namespace downpour {
 namespace {

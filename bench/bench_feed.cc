@@ -27,11 +27,11 @@
 #include "absl/types/span.h"
 #include "bench/bench_gpu_model.h"
 #include "bench/bench_series.h"
+#include "data/idx.h"
 #include "job/slice_grid.h"
+#include "model/slice_frames.h"
 #include "runtime/plan.h"
 #include "tensor/apply_kernels.h"
-#include "worker/data/idx.h"
-#include "worker/model/slice_frames.h"
 
 namespace downpour {
 namespace {

@@ -33,9 +33,9 @@
 #include "bench/bench_series.h"
 #include "bench/bench_tool.h"
 #include "job/slice_grid.h"
-#include "runtime/driver/posix_process.h"
+#include "model/parameter_loader.h"
+#include "runtime/posix/process.h"
 #include "tensor/cuda_module.h"
-#include "worker/model/parameter_loader.h"
 
 namespace downpour {
 namespace {

@@ -19,10 +19,10 @@
 #include "bench/bench_series.h"
 #include "bench/wire_sides.h"
 #include "bench/wire_transfer.h"
+#include "data/idx.h"
 #include "job/job_file.h"
 #include "job/slice_grid.h"
 #include "tensor/apply_kernels.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {

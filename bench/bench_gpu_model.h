@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "job/job.h"
+#include "model/graph.h"
 #include "tensor/cuda_module.h"
-#include "worker/model/graph.h"
 
 namespace downpour {
 

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "job/slice_grid.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/zmq_driver.h"
+#include "runtime/posix/process.h"
+#include "runtime/zmq/driver.h"
 #include "worker/worker_role.h"
 
 namespace downpour {

@@ -20,7 +20,7 @@
 #include "bench/bench_series.h"
 #include "job/slice_grid.h"
 #include "runtime/compute.h"
-#include "runtime/driver/package.h"
+#include "runtime/posix/package.h"
 #include "schema/sha256.h"
 #include "worker/python/python_computer.h"
 

@@ -23,12 +23,12 @@
 #include "bench/bench_series.h"
 #include "bench/bench_tool.h"
 #include "job/job_file.h"
+#include "model/trainer.h"
 #include "ps/optimizer.h"
 #include "runtime/initial_values.h"
 #include "runtime/plan.h"
 #include "tensor/host_backend.h"
 #include "tools/digits.h"
-#include "worker/trainer.h"
 
 namespace downpour {
 namespace {

@@ -19,7 +19,7 @@
 #include "bench/bench_series.h"
 #include "bench/wire_sides.h"
 #include "bench/wire_transfer.h"
-#include "runtime/driver/posix_process.h"
+#include "runtime/posix/process.h"
 
 namespace downpour {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/driver/zmq_frames.h"
-#include "runtime/driver/zmq_sockets.h"
+#include "runtime/zmq/frames.h"
+#include "runtime/zmq/sockets.h"
 #include "schema/codec.h"
 
 namespace downpour {

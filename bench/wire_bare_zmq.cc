@@ -6,7 +6,7 @@
 #include <zmq.hpp>
 
 #include "bench/wire_sides.h"
-#include "runtime/driver/zmq_sockets.h"
+#include "runtime/zmq/sockets.h"
 #include "schema/payload.h"
 
 namespace downpour {

@@ -15,8 +15,8 @@
 #include "job/job_file.h"
 #include "job/slice_grid.h"
 #include "ps/ps_role.h"
-#include "runtime/driver/zmq_driver.h"
 #include "runtime/member_session.h"
+#include "runtime/zmq/driver.h"
 #include "schema/codec.h"
 
 namespace downpour {

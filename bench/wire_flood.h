@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_keys.h"
-#include "runtime/driver/zmq_sockets.h"
+#include "runtime/posix/fd.h"
+#include "runtime/posix/keys.h"
+#include "runtime/zmq/sockets.h"
 
 namespace downpour {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/wire_sides.h"
-#include "runtime/driver/posix_fd.h"
+#include "runtime/posix/fd.h"
 #include "schema/payload.h"
 
 namespace downpour {

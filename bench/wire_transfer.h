@@ -14,7 +14,7 @@
 #include <string>
 
 #include "bench/wire_sides.h"
-#include "runtime/driver/posix_fd.h"
+#include "runtime/posix/fd.h"
 
 namespace downpour {
 

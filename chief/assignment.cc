@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "chief/checkpoint_store.h"
-#include "chief/placement.h"
-#include "chief/stored_record.h"
+#include "chief/folder/checkpoint_store.h"
+#include "chief/folder/stored_record.h"
+#include "chief/known/placement.h"
 #include "schema/codec.h"
 
 namespace downpour {

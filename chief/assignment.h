@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "chief/failure_log.h"
-#include "chief/membership.h"
-#include "chief/storage.h"
+#include "chief/folder/storage.h"
+#include "chief/known/failure_log.h"
+#include "chief/known/membership.h"
 #include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
 

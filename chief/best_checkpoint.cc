@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "chief/checkpoint_rounds.h"
-#include "chief/evaluation.h"
-#include "chief/job_life.h"
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
+#include "chief/known/evaluation.h"
+#include "chief/known/job_life.h"
 #include "runtime/metrics.h"
 #include "schema/text.h"
 

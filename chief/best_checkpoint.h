@@ -24,21 +24,11 @@
 #include <string>
 #include <vector>
 
+#include "chief/known/best_record.h"
 #include "job/job.h"
 #include "schema/ids.h"
 
 namespace downpour {
-
-struct BestRecord {
-  Round round;         // {0, 0}: there is none
-  std::string metric;  // by which it is the best
-  double value = 0;    // of that; finite
-  uint64_t epoch = 0;  // epochs committed when the evaluation began
-  // Of the slices that were evaluated, and of those in the checkpoint; empty in a journal of before.
-  VersionSpan evaluated = {};
-  VersionSpan kept = {};
-  bool operator==(const BestRecord&) const = default;
-};
 
 class CheckpointInterval;
 class CheckpointRounds;

@@ -28,10 +28,10 @@
 
 #include "absl/status/status.h"
 #include "chief/assignment.h"
-#include "chief/checkpoint_store.h"
-#include "chief/data_plan.h"
-#include "chief/failure_log.h"
-#include "chief/membership.h"
+#include "chief/folder/checkpoint_store.h"
+#include "chief/known/data_plan.h"
+#include "chief/known/failure_log.h"
+#include "chief/known/membership.h"
 #include "job/job.h"
 
 namespace downpour {

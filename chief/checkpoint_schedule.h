@@ -14,15 +14,15 @@
 #include <optional>
 
 #include "chief/best_checkpoint.h"
-#include "chief/checkpoint_interval.h"
 #include "chief/checkpoint_rounds.h"
-#include "chief/data_plan.h"
 #include "chief/departures.h"
-#include "chief/job_life.h"
-#include "chief/journal.h"
-#include "chief/lease_ledger.h"
+#include "chief/folder/journal.h"
+#include "chief/known/checkpoint_interval.h"
+#include "chief/known/data_plan.h"
+#include "chief/known/job_life.h"
+#include "chief/known/lease_ledger.h"
+#include "chief/known/step_context.h"
 #include "chief/recovery.h"
-#include "chief/step_context.h"
 #include "job/job.h"
 #include "runtime/options.h"
 

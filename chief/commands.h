@@ -19,13 +19,13 @@
 #include <optional>
 #include <string>
 
-#include "chief/checkpoint_interval.h"
 #include "chief/chief_view.h"
-#include "chief/job_life.h"
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
+#include "chief/known/checkpoint_interval.h"
+#include "chief/known/job_life.h"
+#include "chief/known/membership.h"
+#include "chief/known/step_context.h"
 #include "chief/lifecycle.h"
-#include "chief/membership.h"
-#include "chief/step_context.h"
 
 namespace downpour {
 

@@ -17,9 +17,9 @@
 
 #include "chief/assignment.h"
 #include "chief/checkpoint_rounds.h"
-#include "chief/lease_ledger.h"
-#include "chief/membership.h"
-#include "chief/step_context.h"
+#include "chief/known/lease_ledger.h"
+#include "chief/known/membership.h"
+#include "chief/known/step_context.h"
 #include "runtime/world_time.h"
 
 namespace downpour {

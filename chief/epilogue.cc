@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "chief/stored_record.h"
+#include "chief/folder/stored_record.h"
 #include "schema/text.h"
 
 namespace downpour {

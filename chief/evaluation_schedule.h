@@ -1,6 +1,6 @@
 // EvaluationSchedule: when the model is evaluated: after each training.evaluateEveryEpochs epochs, and at the end.
 //
-//   schedule.Begin();                 // the job runs
+//   schedule.Begin(eval_examples);    // the job runs
 //   schedule.Advance();               // after each input while it runs
 //   if (schedule.IsOver()) ...the final values are evaluated...
 //
@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
-#include "chief/evaluation.h"
-#include "chief/lease_ledger.h"
+#include "chief/known/evaluation.h"
+#include "chief/known/lease_ledger.h"
 #include "chief/work.h"
 #include "job/job.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "chief/event_records.h"
+#include "chief/known/event_records.h"
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "runtime/learning_rate.h"

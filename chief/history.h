@@ -18,14 +18,14 @@
 #include <utility>
 #include <vector>
 
-#include "chief/evaluation.h"
-#include "chief/history_file.h"
-#include "chief/job_life.h"
-#include "chief/journal.h"
-#include "chief/lease_ledger.h"
-#include "chief/membership.h"
-#include "chief/progress.h"
-#include "chief/storage.h"
+#include "chief/folder/history_file.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/storage.h"
+#include "chief/known/evaluation.h"
+#include "chief/known/job_life.h"
+#include "chief/known/lease_ledger.h"
+#include "chief/known/membership.h"
+#include "chief/known/progress.h"
 
 namespace downpour {
 

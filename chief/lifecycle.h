@@ -17,11 +17,11 @@
 
 #include "chief/checkpoint_schedule.h"
 #include "chief/epilogue.h"
-#include "chief/job_life.h"
+#include "chief/known/job_life.h"
+#include "chief/known/step_context.h"
 #include "chief/preparation.h"
 #include "chief/recovery.h"
 #include "chief/shutdown.h"
-#include "chief/step_context.h"
 #include "chief/training.h"
 #include "chief/work.h"
 #include "job/job.h"

@@ -14,22 +14,22 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "chief/chief_role.h"
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
 #include "chief/status.h"
 #include "chief/status_metrics.h"
 #include "runtime/descriptor_need.h"
-#include "runtime/driver/glog_setup.h"
-#include "runtime/driver/job_storage.h"
-#include "runtime/driver/posix_cluster.h"
-#include "runtime/driver/posix_initial_values.h"
-#include "runtime/driver/posix_job_file.h"
-#include "runtime/driver/posix_keys.h"
-#include "runtime/driver/posix_main.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/status_server.h"
-#include "runtime/driver/zmq_sockets.h"
 #include "runtime/exit_code.h"
+#include "runtime/http/status_server.h"
+#include "runtime/posix/initial_values.h"
+#include "runtime/posix/job_file.h"
+#include "runtime/posix/keys.h"
+#include "runtime/posix/process.h"
+#include "runtime/posix/storage.h"
+#include "runtime/process/cluster_environment.h"
+#include "runtime/process/glog_setup.h"
+#include "runtime/zmq/role_main.h"
+#include "runtime/zmq/sockets.h"
 #include "schema/checkpoint_format.h"
 #include "schema/text.h"
 
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   const std::string listen = absl::GetFlag(FLAGS_listen);
   if (const absl::Status status = CheckListenable(listen, !keys.empty()); !status.ok()) return EndMain(status);
   Mailbox mailbox;
-  absl::StatusOr<std::unique_ptr<JobStorage>> storage = JobStorage::Open(folder, &mailbox);
+  absl::StatusOr<std::unique_ptr<JobStorage>> storage = PosixStorage::Open(folder, &mailbox);
   if (!storage.ok()) return EndMain(storage.status());
   if (const absl::Status status = (*storage)->Lock(); !status.ok()) return EndMain(status);
   if (absl::GetFlag(FLAGS_log_dir).empty()) {  // members' lines come here too: one folder has the logs of all

@@ -6,7 +6,7 @@
 //
 // Order: the end is on disk, first in summary.json, then in the journal, before anybody is told; if that cannot be,
 //   they are told at last. All members are told until each said goodbye or died, and so is who asks to join, for
-//   kGoodbye at most; then summary.json is written with the last counts. Watchers (chief/watchers.h) are told until
+//   kGoodbye at most; then summary.json is written with the last counts. Watchers (watchers.h) are told until
 //   they know it, for kWatchersHear at most; then the chief exits. One that finds that the job has succeeded when it
 //   starts says so likewise, and leaves summary.json as it is.
 // Errors: none; a summary that cannot be written is a line in the log.
@@ -19,14 +19,14 @@
 #include "absl/status/status.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/chief_view.h"
-#include "chief/job_life.h"
-#include "chief/journal.h"
-#include "chief/membership.h"
-#include "chief/spares.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/storage.h"
+#include "chief/known/job_life.h"
+#include "chief/known/membership.h"
+#include "chief/known/spares.h"
+#include "chief/known/step_context.h"
+#include "chief/known/watchers.h"
 #include "chief/startup.h"
-#include "chief/step_context.h"
-#include "chief/storage.h"
-#include "chief/watchers.h"
 
 namespace downpour {
 

@@ -6,9 +6,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "chief/chief_role.h"
-#include "chief/data_plan.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/sealed_copies.h"
+#include "chief/known/data_plan.h"
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "job/plan_check.h"

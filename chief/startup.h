@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "chief/checkpoint_store.h"
-#include "chief/chief_role.h"
-#include "chief/journal.h"
-#include "chief/storage.h"
+#include "chief/folder/checkpoint_store.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/storage.h"
+#include "chief/known/options.h"
 #include "runtime/role.h"
 
 namespace downpour {

@@ -12,12 +12,12 @@
 
 #include <string>
 
-#include "chief/failure_log.h"
-#include "chief/journal.h"
-#include "chief/membership.h"
+#include "chief/folder/journal.h"
+#include "chief/known/failure_log.h"
+#include "chief/known/membership.h"
+#include "chief/known/step_context.h"
 #include "chief/recovery.h"
 #include "chief/shutdown.h"
-#include "chief/step_context.h"
 #include "chief/work.h"
 
 namespace downpour {

@@ -1,14 +1,8 @@
 #include "job/job.h"
 
 #include "absl/strings/str_cat.h"
-#include "job/job_names.h"
 
 namespace downpour {
-
-std::string NameOf(const MetricSpec& metric) {
-  if (metric.kind == MetricKind::kOwn) return metric.name;
-  return metric.kind == MetricKind::kTopK ? absl::StrCat(kTop, metric.k) : NameIn(kMetrics, metric.kind);
-}
 
 // slowMomentum spreads a stale gradient over the updates to come, for which sgd needs a velocity. Of a momentum of 0
 // that holds the last gradient alone, and so nothing changes where nothing is stale.

@@ -103,7 +103,6 @@ struct MetricSpec {
   std::string name = {};  // of kOwn only: the mean over examples of what the user's Python code computes
   bool operator==(const MetricSpec&) const = default;
 };
-std::string NameOf(const MetricSpec& metric);  // as job files, status and summary have it: top5, auc
 
 struct TrainingSpec {
   Consistency consistency = Consistency::kAsync;
@@ -202,7 +201,7 @@ inline constexpr char kCodeFile[] = "python/code.tar.gz";  // in the job folder
 // The user's Python code, that each worker runs beside itself: docs/PYTHON.md.
 struct PythonSpec {
   std::string module;             // trainer.task; empty: the job has none
-  std::string sha256;             // of the archive that holds it (runtime/driver/package.h)
+  std::string sha256;             // of the archive that holds it (runtime/posix/package.h)
   int64_t bytes = 0;              // likewise, at most kMostCodeBytes
   std::vector<std::string> args;  // its own, as sys.argv has them
   bool operator==(const PythonSpec&) const = default;

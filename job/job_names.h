@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <string>
+
 #include "job/job.h"
 
 namespace downpour {
@@ -90,5 +92,7 @@ const char* NameIn(const Named<T> (&names)[N], T value) {
   }
   return "";
 }
+
+std::string NameOf(const MetricSpec& metric);  // as job files, status and summary have it: top5, auc
 
 }  // namespace downpour

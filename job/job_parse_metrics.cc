@@ -3,6 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "job/job_names.h"
 #include "job/job_parse.h"
 #include "job/nearest_name.h"
 #include "job/variables.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "job/job_file.h"
+#include "job/job_error.h"
 #include "job/job_names.h"
 #include "job/yaml_tree.h"
 

@@ -5,10 +5,10 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
-#include "runtime/driver/job_storage.h"
-#include "runtime/driver/posix_crash_notes.h"
-#include "runtime/driver/posix_main.h"
-#include "runtime/driver/posix_member.h"
+#include "runtime/posix/storage.h"
+#include "runtime/process/crash_notes.h"
+#include "runtime/zmq/member_main.h"
+#include "runtime/zmq/role_main.h"
 
 ABSL_DECLARE_FLAG(std::string, chief);
 ABSL_FLAG(std::string, job_dir, "", "the job folder; needed where the job says checkpoint.via: shared");
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   Mailbox mailbox;
   std::unique_ptr<JobStorage> storage;
   if (const std::string folder = absl::GetFlag(FLAGS_job_dir); !folder.empty()) {
-    absl::StatusOr<std::unique_ptr<JobStorage>> opened = JobStorage::Open(folder, &mailbox);
+    absl::StatusOr<std::unique_ptr<JobStorage>> opened = PosixStorage::Open(folder, &mailbox);
     if (!opened.ok()) return EndMain(opened.status());
     storage = *std::move(opened);
   }

@@ -5,7 +5,7 @@
 //   applying.End();
 //
 // Threads: all from one thread; Now also from its handler of a fatal signal, between any two instructions.
-// Tests: tests/unit/runtime/driver/posix_crash_notes_test.cc.
+// Tests: tests/unit/runtime/process/crash_notes_test.cc.
 #pragma once
 
 #include <atomic>

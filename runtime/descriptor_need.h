@@ -4,7 +4,7 @@
 // Source: libzmq 4.3.4. Each of its sockets has an eventfd. A link that is dialled has three of them (itself, and the
 //   two ends of its monitor, without which nobody would hear that a key is refused) and its connection. One that is
 //   accepted has its connection alone.
-// Tests: tests/unit/runtime/descriptor_need_test.cc, tests/unit/runtime/driver/zmq_links_test.cc.
+// Tests: tests/unit/runtime/descriptor_need_test.cc, tests/unit/runtime/zmq/links_test.cc.
 #pragma once
 
 #include <cstdint>

@@ -11,26 +11,14 @@
 // Tests: tests/unit/schema/codec_test.cc, codec_limits_test.cc.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schema/limits.h"
 #include "schema/message.h"
 
 namespace downpour {
-
-// Units: bytes or counts. A header above kMaxHeaderBytes is refused before it is read.
-inline constexpr size_t kMaxFrameBytes = size_t{1} << 20;      // one slice
-inline constexpr size_t kMaxMessagePayload = size_t{1} << 20;  // of Push, of PullReply: one bounded piece of work
-inline constexpr size_t kMaxRecordBytes = size_t{4} << 20;  // of SliceRecord and RestoreSlice: values, slots, counters
-inline constexpr size_t kCodeBlockBytes = size_t{1} << 18;  // of CodeBlock: the user's Python code
-inline constexpr size_t kMaxHeaderBytes = size_t{4} << 20;  // a placement of 100,000 slices; a job text of 1 MiB
-inline constexpr size_t kMaxFrames = 1024;                  // of one message, the header included
-inline constexpr size_t kMaxItems = 131072;                 // of any list
-inline constexpr size_t kMaxStringBytes = 4096;
-inline constexpr size_t kMaxTextBytes = size_t{1} << 20;    // of a job's text
-inline constexpr size_t kMaxStatusBytes = size_t{3} << 20;  // of a status, which leaves out rows rather than exceed it
 
 // `run` is the one in which it is said; 0: in none, or by a release that named none.
 // INVALID_ARGUMENT names the message and the limit that it exceeds.

@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "schema/codec.h"
 #include "schema/downpour_generated.h"
+#include "schema/limits.h"
 #include "schema/message.h"
 
 namespace downpour {

@@ -82,7 +82,7 @@ struct GpuStats {
 };
 
 // Its counts begin with the process. Those of pushes stand once more in kPushCounts, the others in
-// chief/membership.cc, which checks and adds up all of them.
+// chief/known/membership.cc, which checks and adds up all of them.
 struct TaskStats {
   uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes consumed and not skipped, per slice
   uint64_t examples = 0;

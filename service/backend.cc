@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_whole_file.h"
-#include "service/local_backend.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/whole_file.h"
 #include "service/object_store.h"
-#include "service/slurm_backend.h"
-#include "service/ssh_backend.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {
@@ -33,18 +30,6 @@ json TextOf(const BackendSettings& settings) {
 std::string PathIn(const std::string& root) { return root + "/backend.json"; }
 
 }  // namespace
-
-std::unique_ptr<RunBackend> OpenBackend(const BackendSettings& settings) {
-  switch (settings.kind) {
-    case BackendKind::kLocal:
-      return std::make_unique<LocalBackend>(settings);
-    case BackendKind::kSsh:
-      return std::make_unique<SshBackend>(settings);
-    case BackendKind::kSlurm:
-      return std::make_unique<SlurmBackend>(settings);
-  }
-  return nullptr;
-}
 
 absl::Status RememberBackend(const std::string& root, const BackendSettings& settings, bool unfinished) {
   BackendSettings before;  // a root without that file is of a release that had this machine alone

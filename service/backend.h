@@ -1,6 +1,6 @@
 // RunBackend: where the runs of a service's jobs are carried out, and how one is started, looked at and stopped there.
 //
-//   std::unique_ptr<RunBackend> backend = ...OpenBackend(settings)...;
+//   std::unique_ptr<RunBackend> backend = OpenBackend(settings);
 //   backend->Refresh();                                  // each round, without the service's lock
 //   const Turns turns = backend->Queue(unfinished);      // whose turn it is
 //   const RunSeen seen = backend->Look(job, folder);     // lifecycle.h decides what follows
@@ -68,8 +68,6 @@ struct BackendSettings {
   std::string partition = {};
   std::vector<std::string> sbatch_options = {};
 };
-
-std::unique_ptr<RunBackend> OpenBackend(const BackendSettings& settings);
 
 // A root's backend stands in ROOT/backend.json, so that whoever opens the root later looks for its runs in the right
 // place. Errors: of Remember, FAILED_PRECONDITION where jobs of another kind of backend are `unfinished` there.

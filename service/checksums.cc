@@ -14,7 +14,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_fd.h"
+#include "runtime/posix/fd.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {

@@ -22,8 +22,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cluster/status_source.h"
 #include "service/job.h"
-#include "tools/cluster/status_source.h"
 
 namespace downpour {
 

@@ -1,4 +1,4 @@
-// HttpServer: the service's HTTP. Who may speak to it and what bounds it has: runtime/driver/http_listener.h.
+// HttpServer: the service's HTTP. Who may speak to it and what bounds it has: runtime/http/listener.h.
 //
 //   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open({.listen = "127.0.0.1:7000"}, service);
 //   (*server)->Run();    // until Stop, from any thread
@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/driver/http_listener.h"
+#include "runtime/http/listener.h"
 #include "service/job_service.h"
 
 namespace downpour {

@@ -13,8 +13,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "job/job_file.h"
+#include "job/job_names.h"
 #include "job/job_settings.h"
 #include "job/nearest_name.h"
+#include "runtime/posix/process.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
 #include "service/training_input.h"
@@ -381,5 +383,7 @@ int GpusOf(const Job& job) {
   const int64_t workers = ReadInput(job).job.cluster.worker_count - 1;
   return static_cast<int>(count("masterConfig") + std::max<int64_t>(workers, 0) * count("workerConfig"));
 }
+
+std::string NewSubmissionId() { return absl::StrFormat("%016x", RandomNonce()); }
 
 }  // namespace downpour

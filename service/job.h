@@ -83,6 +83,9 @@ int TrialNumber(const std::string& name);
 std::string TextOf(const std::optional<Trial>& trial);
 std::optional<Trial> TrialOf(const std::string& text);
 
+// The mark of one submission, whatever its name.
+std::string NewSubmissionId();  // 16 hexadecimal digits
+
 // 2026-01-31T23:59:59.123Z
 std::string TimeText(int64_t unix_ms);
 

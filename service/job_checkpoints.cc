@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "cluster/job_folder.h"
 #include "schema/checkpoint_format.h"
 #include "schema/typed_command.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/package.h"
-#include "runtime/driver/posix_lock.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "runtime/posix/lock.h"
+#include "runtime/posix/package.h"
+#include "runtime/posix/process.h"
+#include "runtime/posix/whole_file.h"
 #include "service/log_times.h"
 #include "service/submission.h"
 

@@ -23,10 +23,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/driver/posix_fd.h"
+#include "runtime/posix/fd.h"
 #include "service/backend.h"
 #include "service/job_store.h"
 #include "service/object_store.h"
+#include "service/open_backend.h"
 #include "service/run_folder.h"
 #include "service/tuner.h"
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "runtime/driver/posix_whole_file.h"
-#include "tools/cluster/job_folder.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/whole_file.h"
 
 namespace downpour {
 namespace {

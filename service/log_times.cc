@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "tools/cluster/job_folder.h"
+#include "cluster/job_folder.h"
 
 namespace downpour {
 namespace {

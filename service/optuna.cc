@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "runtime/posix/whole_file.h"
 #include "runtime/prng.h"
 #include "service/ask_program.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "tools/cluster/job_folder.h"
+#include "cluster/job_folder.h"
 
 namespace downpour {
 namespace {

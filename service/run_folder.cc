@@ -18,12 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_process.h"
+#include "cluster/job_folder.h"
 #include "runtime/log_line.h"
+#include "runtime/posix/fd.h"
+#include "runtime/posix/process.h"
 #include "schema/status_report.h"
 #include "schema/text.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {
@@ -211,6 +211,12 @@ std::string RunFolder::LastWords(int exit_code) const {
   }
   if (words.empty()) words = last;
   return OneLine(words, kMaxLogBytes);
+}
+
+std::string JobFolderOf(const std::string& root, const std::string& name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) return absl::StrCat(root, "/jobs/", name);
+  return absl::StrCat(root, "/jobs/", name.substr(0, slash), "/trials/", name.substr(slash + 1));
 }
 
 }  // namespace downpour

@@ -56,4 +56,7 @@ class RunFolder {
   std::string job_dir_;
 };
 
+// ROOT/jobs/wd1, and of a trial ROOT/jobs/wd1/trials/3.
+std::string JobFolderOf(const std::string& root, const std::string& name);
+
 }  // namespace downpour

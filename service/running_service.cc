@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "runtime/posix/whole_file.h"
 #include "schema/host_port.h"
 
 namespace downpour {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cluster/job_folder.h"
 #include "service/job.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 

@@ -7,11 +7,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/whole_file.h"
 #include "schema/text.h"
 #include "service/ask_program.h"
 #include "service/slurm_batch.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

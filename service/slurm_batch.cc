@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cluster/job_folder.h"
 #include "schema/text.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "tools/cluster/job_folder.h"
+#include "cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/cluster/status_source.h"
+#include "cluster/status_source.h"
 
 namespace downpour {
 

@@ -7,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/process.h"
+#include "runtime/posix/whole_file.h"
 #include "schema/text.h"
-#include "service/tuner.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {
@@ -157,8 +156,6 @@ class LostJobs {
 };
 
 }  // namespace
-
-std::string NewSubmissionId() { return absl::StrFormat("%016x", RandomNonce()); }
 
 bool IsFolderOf(const Job& job, const RunFolder& folder) {
   const std::string id = IdIn(folder);

@@ -23,7 +23,6 @@
 
 namespace downpour {
 
-std::string NewSubmissionId();  // 16 hexadecimal digits
 
 absl::Status ClaimFolder(const Job& job, const RunFolder& folder);
 // A folder without an id, as an earlier release left them, is that of a row without one.

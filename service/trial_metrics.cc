@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cluster/job_folder.h"
+#include "cluster/status_view.h"
 #include "schema/text.h"
-#include "tools/cluster/job_folder.h"
-#include "tools/cluster/status_view.h"
 
 namespace downpour {
 namespace {

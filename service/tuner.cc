@@ -6,22 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/process.h"
+#include "runtime/posix/whole_file.h"
 #include "service/optuna.h"
 #include "service/run_folder.h"
 #include "service/submission.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 
 using nlohmann::json;
-
-std::string JobFolderOf(const std::string& root, const std::string& name) {
-  const size_t slash = name.find('/');
-  if (slash == std::string::npos) return absl::StrCat(root, "/jobs/", name);
-  return absl::StrCat(root, "/jobs/", name.substr(0, slash), "/trials/", name.substr(slash + 1));
-}
 
 TuningSpec SpecOf(const Job& tuning) {
   return ReadTuningSpec(json::parse(tuning.training_input)["hyperparameters"]).value_or(TuningSpec());

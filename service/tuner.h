@@ -25,9 +25,6 @@
 
 namespace downpour {
 
-// ROOT/jobs/wd1, and of a trial ROOT/jobs/wd1/trials/3.
-std::string JobFolderOf(const std::string& root, const std::string& name);
-
 TuningSpec SpecOf(const Job& tuning);
 
 class Tuner {

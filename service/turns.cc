@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cluster/human_units.h"
 #include "schema/text.h"
-#include "tools/cluster/human_units.h"
 
 namespace downpour {
 namespace {

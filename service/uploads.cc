@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_whole_file.h"
-#include "tools/cluster/job_folder.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/fd.h"
+#include "runtime/posix/process.h"
+#include "runtime/posix/whole_file.h"
 
 namespace downpour {
 namespace {

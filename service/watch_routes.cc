@@ -10,6 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cluster/job_command.h"
+#include "cluster/job_folder.h"
 #include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/job_checkpoints.h"
@@ -20,8 +22,6 @@
 #include "service/status_answer.h"
 #include "service/trial_metrics.h"
 #include "service/tuner.h"
-#include "tools/cluster/job_command.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

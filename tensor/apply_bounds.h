@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include "tensor/apply_kernels.h"
+#include "tensor/update.h"
 
 namespace downpour {
 

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tensor/cuda_kernels.h"
+#include "tensor/cuda_matrix.h"
 
 namespace downpour {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "tensor/apply_kernels.h"
+#include "tensor/bf16.h"
 
 #if defined(DOWNPOUR_TENSOR_VECTOR_LOOP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DOWNPOUR_TENSOR_VECTOR_LOOP_INL_H

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "data/idx.h"
 #include "runtime/prng.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {

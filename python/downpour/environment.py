@@ -156,7 +156,7 @@ def _asks_for_nothing(folder: pathlib.Path) -> bool:
 
 
 def _in_use(home: pathlib.Path) -> int:
-    """The folder, opened. Its lock keeps the cache (runtime/driver/code_cache.h) from removing it until it is closed:
+    """The folder, opened. Its lock keeps the cache (runtime/posix/code_cache.h) from removing it until it is closed:
     by this process, or by what it becomes."""
     while True:
         home.mkdir(mode=0o700, exist_ok=True)

@@ -1,5 +1,5 @@
 // Two files, images and labels, as frames: a data set that opens holds what its headers claim.
-#include "worker/data/idx.h"
+#include "data/idx.h"
 
 #include <glog/logging.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_fd.h"
+#include "runtime/posix/fd.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/target.h"
 

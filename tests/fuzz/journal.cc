@@ -1,12 +1,12 @@
 // An entry of the chief's journal that is accepted can be written and read again. Its checksum would keep the fuzzer
 // out, so the input is also taken for what stands under one.
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
 
 #include <glog/logging.h>
 
 #include <string>
 
-#include "chief/sealed_copies.h"
+#include "chief/folder/sealed_copies.h"
 #include "tests/fuzz/target.h"
 
 namespace downpour {

@@ -16,11 +16,11 @@
 
 #include "job/job_file.h"
 #include "job/slice_grid.h"
+#include "model/gradient_clip.h"
+#include "model/local_steps.h"
 #include "ps/optimizer.h"
 #include "runtime/initial_values.h"
 #include "runtime/plan.h"
-#include "worker/model/gradient_clip.h"
-#include "worker/model/local_steps.h"
 
 namespace downpour {
 namespace {

@@ -11,7 +11,7 @@
 #include "tensor/cuda_memory.h"
 #include "tensor/cuda_recording.h"
 #include "tests/parity/cuda_stand_in.h"
-#include "tests/unit/worker/model_cases.h"
+#include "tests/unit/model/model_cases.h"
 
 namespace downpour {
 namespace {

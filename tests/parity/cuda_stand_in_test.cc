@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "model/parameter_loader.h"
 #include "tensor/cuda_backend.h"
 #include "tensor/cuda_memory.h"
 #include "tests/parity/device_matrix.h"
-#include "tests/unit/worker/model_cases.h"
-#include "worker/model/parameter_loader.h"
+#include "tests/unit/model/model_cases.h"
 
 namespace downpour {
 namespace {

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "job/slice_grid.h"
+#include "model/parameter_loader.h"
 #include "runtime/compute.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
 #include "tests/parity/devices.h"
-#include "tests/unit/worker/model_cases.h"
-#include "worker/model/parameter_loader.h"
+#include "tests/unit/model/model_cases.h"
 
 namespace downpour {
 namespace {

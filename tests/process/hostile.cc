@@ -19,10 +19,10 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "runtime/driver/posix_keys.h"
-#include "runtime/driver/zmq_frames.h"
-#include "runtime/driver/zmq_monitor.h"
-#include "runtime/driver/zmq_sockets.h"
+#include "runtime/posix/keys.h"
+#include "runtime/zmq/frames.h"
+#include "runtime/zmq/monitor.h"
+#include "runtime/zmq/sockets.h"
 #include "schema/codec.h"
 
 namespace downpour {

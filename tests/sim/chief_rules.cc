@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chief/assignment.h"
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
 #include "chief/lifecycle.h"
-#include "chief/sealed_copies.h"
 #include "chief/status.h"
 #include "schema/checkpoint_format.h"
 

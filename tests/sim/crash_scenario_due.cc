@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "chief/checkpoint_interval.h"
+#include "chief/known/checkpoint_interval.h"
 #include "tests/sim/crash_scenario.h"
 
 namespace downpour {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "chief/membership.h"
+#include "chief/known/membership.h"
 #include "schema/checkpoint_format.h"
 #include "tests/schema/random_message.h"
 #include "tests/sim/crash_scenario.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "chief/storage.h"
+#include "chief/folder/storage.h"
 #include "job/job_file.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/crash_scenario.h"

@@ -7,9 +7,9 @@
 // Order: contents are durable after kSync, entries after kSyncDir of their folder. At a power failure each name by
 //   itself is drawn to be as it was synced or as any change since left it, whatever becomes of the others; each file
 //   keeps a drawn part of its unsynced tail, of which a drawn run reads as zeros.
-// Errors: as posix_storage gives them: ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED (no space, after a part was
-//   written), UNKNOWN (an input/output error; of a sync: the unsynced tail is gone). A path that leaves the folder is
-//   INVALID_ARGUMENT.
+// Errors: as runtime/posix/storage.h gives them: ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED (no space, after a part
+//   was written), UNKNOWN (an input/output error; of a sync: the unsynced tail is gone). A path that leaves the folder
+//   is INVALID_ARGUMENT.
 // Tests: tests/sim/disk_test.cc.
 #pragma once
 

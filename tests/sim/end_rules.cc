@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
 #include "chief/shutdown.h"
 #include "chief/status.h"
 #include "job/job_file.h"

@@ -5,10 +5,10 @@
 #include <variant>
 
 #include "absl/strings/match.h"
+#include "chief/known/spares.h"
+#include "chief/known/watchers.h"
 #include "chief/shutdown.h"
-#include "chief/spares.h"
 #include "chief/status.h"
-#include "chief/watchers.h"
 
 namespace downpour {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
 #include "ps/shard.h"
 #include "tests/sim/invariant_checker.h"
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
 #include "tests/sim/invariant_checker.h"
 
 namespace downpour {

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "chief/membership.h"
+#include "chief/known/membership.h"
 
 namespace downpour {
 

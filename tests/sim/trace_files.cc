@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/trace_file.h"
+#include "runtime/posix/trace_file.h"
 
 namespace downpour {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/sealed_copies.h"
+#include "cluster/job_folder.h"
 #include "job/job_file.h"
 #include "job/plan_check.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

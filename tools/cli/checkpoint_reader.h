@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
 #include "job/job.h"
 #include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"

@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cluster/human_units.h"
+#include "cluster/text_table.h"
 #include "job/job_names.h"
 #include "runtime/plan.h"
 #include "schema/status_report.h"
 #include "schema/text.h"
-#include "tools/cluster/human_units.h"
-#include "tools/cluster/text_table.h"
 
 namespace downpour {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "data/idx.h"
 #include "job/variables.h"
-#include "runtime/driver/posix_initial_values.h"
+#include "runtime/posix/initial_values.h"
 #include "schema/text.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cluster/human_units.h"
 #include "tensor/cuda_module.h"
-#include "tools/cluster/human_units.h"
 
 namespace downpour {
 namespace {

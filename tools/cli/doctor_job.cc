@@ -9,18 +9,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cluster/human_units.h"
+#include "cluster/private_folder.h"
+#include "cluster/role_commands.h"
+#include "data/dataset.h"
 #include "job/slice_grid.h"
 #include "runtime/descriptor_need.h"
-#include "runtime/driver/posix_own_address.h"
-#include "runtime/driver/posix_tcp_probe.h"
-#include "runtime/driver/zmq_sockets.h"
+#include "runtime/posix/own_address.h"
+#include "runtime/posix/tcp_probe.h"
+#include "runtime/zmq/sockets.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
 #include "tools/cli/job_warnings.h"
-#include "tools/cluster/human_units.h"
-#include "tools/cluster/private_folder.h"
-#include "tools/cluster/role_commands.h"
-#include "worker/data/dataset.h"
 
 namespace downpour {
 namespace {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "cluster/status_view.h"
 #include "job/cluster_config.h"
 #include "job/job.h"
-#include "runtime/driver/posix_listener.h"
+#include "runtime/posix/listener.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/doctor_host.h"
 #include "tools/cli/findings.h"
-#include "tools/cluster/status_view.h"
 
 namespace downpour {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "runtime/driver/posix_keys.h"
+#include "runtime/posix/keys.h"
 #include "schema/text.h"
 
 namespace downpour {

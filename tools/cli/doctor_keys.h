@@ -1,6 +1,6 @@
 // Looks at a folder of keys with the eyes of those who would use it on this host.
 //
-// Errors: what LoadKeys (runtime/driver/posix_keys.h) refuses is a problem, with what mends it.
+// Errors: what LoadKeys (runtime/posix/keys.h) refuses is a problem, with what mends it.
 // Tests: tests/unit/tools/cli/doctor_keys_test.cc.
 #pragma once
 

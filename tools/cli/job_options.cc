@@ -8,13 +8,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cluster/human_units.h"
 #include "job/job_names.h"
 #include "job/job_settings.h"
 #include "job/nearest_name.h"
-#include "runtime/driver/posix_job_file.h"
+#include "runtime/posix/job_file.h"
 #include "schema/text.h"
 #include "tools/cli/data_facts.h"
-#include "tools/cluster/human_units.h"
 #include "worker/python/question_size.h"
 
 namespace downpour {

@@ -10,17 +10,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cluster/private_folder.h"
 #include "job/job_file.h"
 #include "job/job_names.h"
 #include "job/job_settings.h"
 #include "job/yaml_tree.h"
-#include "runtime/driver/posix_job_file.h"
+#include "runtime/posix/job_file.h"
 #include "service/job.h"
 #include "service/object_store.h"
 #include "service/service_client.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cli/python_packages.h"
-#include "tools/cluster/private_folder.h"
 
 namespace downpour {
 namespace {

@@ -5,14 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "chief/checkpoint_interval.h"
-#include "chief/placement.h"
+#include "chief/known/checkpoint_interval.h"
+#include "chief/known/placement.h"
+#include "cluster/human_units.h"
 #include "job/job_names.h"
 #include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "runtime/world_time.h"
 #include "schema/text.h"
-#include "tools/cluster/human_units.h"
 
 namespace downpour {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cluster/human_units.h"
 #include "runtime/plan.h"
-#include "tools/cluster/human_units.h"
 
 namespace downpour {
 namespace {

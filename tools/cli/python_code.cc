@@ -14,15 +14,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "cluster/job_folder.h"
 #include "job/tf_config.h"
-#include "runtime/driver/code_cache.h"
-#include "runtime/driver/posix_child.h"
-#include "runtime/driver/posix_group_guard.h"
 #include "runtime/exit_code.h"
+#include "runtime/posix/code_cache.h"
+#include "runtime/process/child.h"
+#include "runtime/process/group_guard.h"
 #include "schema/sha256.h"
 #include "schema/text.h"
 #include "tools/cli/python_packages.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

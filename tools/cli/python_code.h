@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "job/job.h"
 #include "schema/payload.h"
+#include "tools/cli/python_packages.h"
 
 namespace CLI {
 class App;
@@ -26,14 +27,6 @@ class App;
 namespace downpour {
 
 inline constexpr char kModuleOption[] = "--module-name";
-
-struct PythonCode {
-  std::string package_path = {};           // the package's folder, or the one that it is imported from
-  std::string module = {};                 // trainer.task; empty: the job has no code of its own
-  std::string interpreter = "python3";     // a path, or a name that PATH finds
-  std::vector<std::string> args = {};      // its own, after --
-  std::vector<std::string> packages = {};  // wheels and sdists that are installed too; one may have the module
-};
 
 void AddPythonOptions(CLI::App& app, PythonCode* code);
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/package.h"
+#include "runtime/posix/package.h"
 #include "schema/text.h"
 
 namespace downpour {

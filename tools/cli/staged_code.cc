@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cluster/job_folder.h"
 #include "job/job_file.h"
-#include "runtime/driver/code_cache.h"
-#include "runtime/driver/posix_whole_file.h"
+#include "runtime/posix/code_cache.h"
+#include "runtime/posix/whole_file.h"
 #include "tools/cli/python_code.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/output_options.h"
+#include "cluster/private_folder.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/job_summary.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/output_options.h"
-#include "tools/cluster/private_folder.h"
 
 namespace downpour {
 namespace {

@@ -6,16 +6,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cluster/human_units.h"
+#include "cluster/job_command.h"
+#include "cluster/job_folder.h"
+#include "cluster/output_options.h"
+#include "cluster/status_source.h"
+#include "cluster/text_table.h"
 #include "runtime/plan.h"
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/checkpoint_view.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/human_units.h"
-#include "tools/cluster/job_command.h"
-#include "tools/cluster/job_folder.h"
-#include "tools/cluster/output_options.h"
-#include "tools/cluster/status_source.h"
-#include "tools/cluster/text_table.h"
 
 namespace downpour {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cluster/output_options.h"
 #include "job/job_names.h"
-#include "runtime/driver/posix_cluster.h"
-#include "runtime/driver/posix_keys.h"
+#include "runtime/posix/keys.h"
+#include "runtime/process/cluster_environment.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/output_options.h"
 
 namespace downpour {
 namespace {

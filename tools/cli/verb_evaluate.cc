@@ -8,14 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cluster/human_units.h"
+#include "cluster/output_options.h"
 #include "job/job_file.h"
+#include "model/trainer.h"
 #include "runtime/metrics.h"
 #include "tensor/host_backend.h"
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/human_units.h"
-#include "tools/cluster/output_options.h"
-#include "worker/trainer.h"
 
 namespace downpour {
 namespace {

@@ -12,11 +12,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "cluster/text_table.h"
 #include "job/nearest_name.h"
 #include "schema/text.h"
 #include "tools/cli/experiments.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/text_table.h"
 
 namespace downpour {
 namespace {

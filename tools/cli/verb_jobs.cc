@@ -9,15 +9,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cluster/human_units.h"
+#include "cluster/job_folder.h"
+#include "cluster/text_table.h"
 #include "service/job.h"
 #include "service/service_client.h"
 #include "tools/cli/job_submission.h"
 #include "tools/cli/python_packages.h"
 #include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/human_units.h"
-#include "tools/cluster/job_folder.h"
-#include "tools/cluster/text_table.h"
 
 namespace downpour {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_keys.h"
+#include "runtime/posix/keys.h"
 #include "schema/text.h"
 #include "tools/cli/verbs.h"
 

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "cluster/human_units.h"
+#include "cluster/output_options.h"
+#include "cluster/status_source.h"
 #include "tools/cli/ledger.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/human_units.h"
-#include "tools/cluster/output_options.h"
-#include "tools/cluster/status_source.h"
 
 namespace downpour {
 namespace {

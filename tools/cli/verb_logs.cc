@@ -9,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cluster/folder_watch.h"
+#include "cluster/job_folder.h"
+#include "cluster/log_merger.h"
 #include "job/nearest_name.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/folder_watch.h"
-#include "tools/cluster/job_folder.h"
-#include "tools/cluster/log_merger.h"
 
 namespace downpour {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_process.h"
+#include "runtime/posix/process.h"
 #include "schema/text.h"
 #include "service/running_service.h"
 #include "tools/cli/service_options.h"

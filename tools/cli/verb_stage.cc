@@ -3,13 +3,13 @@
 #include <memory>
 #include <utility>
 
+#include "cluster/job_folder.h"
+#include "cluster/private_folder.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_code.h"
 #include "tools/cli/staged_code.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/job_folder.h"
-#include "tools/cluster/private_folder.h"
 
 namespace downpour {
 namespace {

@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "cluster/follow_job.h"
+#include "cluster/output_options.h"
+#include "cluster/status_source.h"
+#include "cluster/status_table.h"
+#include "cluster/terminal.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/follow_job.h"
-#include "tools/cluster/output_options.h"
-#include "tools/cluster/status_source.h"
-#include "tools/cluster/status_table.h"
-#include "tools/cluster/terminal.h"
 
 namespace downpour {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "cluster/follow_job.h"
+#include "cluster/job_command.h"
+#include "cluster/job_folder.h"
+#include "cluster/status_source.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/follow_job.h"
-#include "tools/cluster/job_command.h"
-#include "tools/cluster/job_folder.h"
-#include "tools/cluster/status_source.h"
 
 namespace downpour {
 namespace {

@@ -6,13 +6,13 @@
 #include <memory>
 #include <sstream>
 
+#include "cluster/follow_job.h"
+#include "cluster/output_options.h"
+#include "cluster/progress.h"
+#include "cluster/status_source.h"
+#include "cluster/status_table.h"
+#include "cluster/terminal.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/follow_job.h"
-#include "tools/cluster/output_options.h"
-#include "tools/cluster/progress.h"
-#include "tools/cluster/status_source.h"
-#include "tools/cluster/status_table.h"
-#include "tools/cluster/terminal.h"
 
 namespace downpour {
 namespace {

@@ -14,13 +14,13 @@
 #include <variant>
 #include <vector>
 
+#include "data/idx.h"
 #include "job/slice_grid.h"
-#include "runtime/driver/compute_thread.h"
-#include "runtime/driver/posix_main.h"
-#include "runtime/driver/posix_member.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
-#include "worker/data/idx.h"
+#include "runtime/process/compute_thread.h"
+#include "runtime/zmq/member_main.h"
+#include "runtime/zmq/role_main.h"
 #include "worker/worker_role.h"
 
 namespace downpour {

@@ -14,12 +14,12 @@
 #include <variant>
 
 #include "absl/strings/numbers.h"
-#include "runtime/driver/compute_thread.h"
-#include "runtime/driver/glog_setup.h"
-#include "runtime/driver/posix_main.h"
-#include "runtime/driver/posix_member.h"
+#include "model/trainer.h"
+#include "runtime/process/compute_thread.h"
+#include "runtime/process/glog_setup.h"
+#include "runtime/zmq/member_main.h"
+#include "runtime/zmq/role_main.h"
 #include "tensor/device.h"
-#include "worker/trainer.h"
 #include "worker/worker_role.h"
 
 namespace downpour {

@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/code_cache.h"
-#include "runtime/driver/posix_child.h"
+#include "runtime/posix/code_cache.h"
+#include "runtime/process/child.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
 #include "worker/python/question_size.h"

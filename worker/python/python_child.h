@@ -30,8 +30,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "job/job.h"
-#include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_group_guard.h"
+#include "runtime/posix/fd.h"
+#include "runtime/process/group_guard.h"
 
 namespace downpour {
 

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "chief/chief_role.h"
+#include "model/trainer.h"
 #include "ps/ps_role.h"
 #include "tensor/host_backend.h"
-#include "worker/trainer.h"
 #include "worker/worker_role.h"
 
 namespace downpour {

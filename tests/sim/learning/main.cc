@@ -9,7 +9,7 @@
 #include <chrono>
 #include <iostream>
 
-#include "runtime/driver/posix_job_file.h"
+#include "runtime/posix/job_file.h"
 #include "tests/sim/learning/learning_world.h"
 
 int main(int argc, char** argv) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "chief/assignment.h"
-#include "chief/checkpoint_store.h"
+#include "chief/folder/checkpoint_store.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/checkpoint_store.h"
+#include "chief/folder/checkpoint_store.h"
 #include "tests/unit/chief/assignment_fixture.h"
 
 namespace downpour {

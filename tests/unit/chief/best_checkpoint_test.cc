@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
 namespace downpour {

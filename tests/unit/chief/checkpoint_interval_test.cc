@@ -1,4 +1,4 @@
-#include "chief/checkpoint_interval.h"
+#include "chief/known/checkpoint_interval.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chief/checkpoint_store.h"
+#include "chief/folder/checkpoint_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Those who look on are told how the job ended before its chief exits.
 #include <gmock/gmock.h>
 
+#include "chief/known/watchers.h"
 #include "chief/lifecycle.h"
 #include "chief/shutdown.h"
-#include "chief/watchers.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
 namespace downpour {

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "absl/strings/match.h"
-#include "chief/checkpoint_store.h"
+#include "chief/folder/checkpoint_store.h"
 #include "chief/lifecycle.h"
 #include "chief/shutdown.h"
 #include "tests/unit/chief/chief_harness.h"

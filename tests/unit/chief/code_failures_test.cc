@@ -1,5 +1,5 @@
 // What the job's own code raises again and again in one lease ends the job, whoever computes it.
-#include "chief/code_failures.h"
+#include "chief/known/code_failures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chief/data_plan.h"
+#include "chief/known/data_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "chief/step_context.h"
+#include "chief/known/step_context.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {

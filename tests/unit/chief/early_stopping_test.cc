@@ -1,4 +1,4 @@
-#include "chief/early_stopping.h"
+#include "chief/known/early_stopping.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

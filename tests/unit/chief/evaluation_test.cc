@@ -1,4 +1,4 @@
-#include "chief/evaluation.h"
+#include "chief/known/evaluation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chief/event_records.h"
+#include "chief/known/event_records.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "chief/history_file.h"
+#include "chief/folder/history_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

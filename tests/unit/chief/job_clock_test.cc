@@ -1,4 +1,4 @@
-#include "chief/job_clock.h"
+#include "chief/known/job_clock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

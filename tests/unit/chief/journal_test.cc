@@ -1,4 +1,4 @@
-#include "chief/journal.h"
+#include "chief/folder/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chief/learning_watch.h"
+#include "chief/known/learning_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

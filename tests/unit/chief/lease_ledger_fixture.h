@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "chief/lease_ledger.h"
+#include "chief/known/lease_ledger.h"
 
 namespace downpour {
 

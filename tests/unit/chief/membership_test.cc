@@ -1,4 +1,4 @@
-#include "chief/membership.h"
+#include "chief/known/membership.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

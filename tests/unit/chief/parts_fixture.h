@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "chief/step_context.h"
-#include "chief/storage.h"
+#include "chief/folder/storage.h"
+#include "chief/known/step_context.h"
 #include "job/job_file.h"
 #include "tests/unit/chief/memory_disk.h"
 

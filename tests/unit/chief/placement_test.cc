@@ -1,4 +1,4 @@
-#include "chief/placement.h"
+#include "chief/known/placement.h"
 
 #include <gtest/gtest.h>
 

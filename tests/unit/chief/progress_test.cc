@@ -1,4 +1,4 @@
-#include "chief/progress.h"
+#include "chief/known/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "chief/rate_window.h"
+#include "chief/known/rate_window.h"
 
 #include <gtest/gtest.h>
 

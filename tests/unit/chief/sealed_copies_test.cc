@@ -1,4 +1,4 @@
-#include "chief/sealed_copies.h"
+#include "chief/folder/sealed_copies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chief/spares.h"
+#include "chief/known/spares.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

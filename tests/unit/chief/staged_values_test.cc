@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/checkpoint_store.h"
-#include "chief/journal.h"
+#include "chief/folder/checkpoint_store.h"
+#include "chief/folder/journal.h"
 #include "chief/startup.h"
 #include "tests/unit/chief/assignment_fixture.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/progress.h"
+#include "chief/known/progress.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/sealed_copies.h"
 #include "schema/codec.h"
 #include "schema/sha256.h"
 #include "tests/unit/chief/startup_fixture.h"

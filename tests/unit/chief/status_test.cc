@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/failure_log.h"
+#include "chief/known/failure_log.h"
 #include "chief/lifecycle.h"
 #include "chief/shutdown.h"
 #include "schema/codec.h"
 #include "tests/unit/chief/chief_harness.h"
-#include "tests/unit/tools/cluster/sample_status.h"
+#include "tests/unit/cluster/sample_status.h"
 
 namespace downpour {
 namespace {

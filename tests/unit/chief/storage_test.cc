@@ -1,4 +1,4 @@
-#include "chief/storage.h"
+#include "chief/folder/storage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "chief/task_logs.h"
+#include "chief/folder/task_logs.h"
 
 #include <gtest/gtest.h>
 

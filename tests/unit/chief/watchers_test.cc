@@ -1,4 +1,4 @@
-#include "chief/watchers.h"
+#include "chief/known/watchers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

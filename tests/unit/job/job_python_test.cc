@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "job/job_file.h"
+#include "job/job_names.h"
 #include "job/plan_check.h"
 #include "job/variables.h"
 

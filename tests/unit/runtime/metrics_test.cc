@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "job/job_names.h"
 #include "runtime/prng.h"
 
 namespace downpour {

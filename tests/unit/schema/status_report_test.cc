@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tests/unit/tools/cluster/sample_status.h"
+#include "tests/unit/cluster/sample_status.h"
 
 namespace downpour {
 namespace {

@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "runtime/driver/posix_process.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/process.h"
 #include "tests/unit/job/job_text.h"
 #include "tests/unit/tools/scratch_folder.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -13,7 +13,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_fd.h"
+#include "runtime/posix/fd.h"
 #include "service/slurm_batch.h"
 #include "tests/unit/tools/scratch_folder.h"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
+#include "cluster/job_folder.h"
 #include "tests/unit/tools/scratch_folder.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

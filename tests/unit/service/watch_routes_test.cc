@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/tools/cluster/fake_chief.h"
+#include "tests/unit/cluster/fake_chief.h"
 #include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {

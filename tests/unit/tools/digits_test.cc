@@ -5,8 +5,8 @@
 #include <array>
 #include <filesystem>
 
+#include "data/idx.h"
 #include "runtime/prng.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {

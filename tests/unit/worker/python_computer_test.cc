@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "job/slice_grid.h"
-#include "runtime/driver/package.h"
 #include "runtime/plan.h"
+#include "runtime/posix/package.h"
 #include "schema/sha256.h"
 #include "tests/unit/tools/scratch_folder.h"
 

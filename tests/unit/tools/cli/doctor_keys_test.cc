@@ -9,7 +9,7 @@
 #include <iterator>
 #include <map>
 
-#include "runtime/driver/posix_keys.h"
+#include "runtime/posix/keys.h"
 #include "tests/unit/tools/cli/run_tool.h"
 #include "tests/unit/tools/scratch_folder.h"
 

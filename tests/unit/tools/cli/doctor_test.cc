@@ -9,14 +9,14 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "data/idx.h"
 #include "runtime/descriptor_need.h"
-#include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_job_file.h"
-#include "runtime/driver/posix_keys.h"
+#include "runtime/posix/fd.h"
+#include "runtime/posix/job_file.h"
+#include "runtime/posix/keys.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
 #include "tools/cli/doctor_job.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "runtime/driver/posix_cluster.h"
-#include "runtime/driver/posix_process.h"
+#include "runtime/posix/process.h"
+#include "runtime/process/cluster_environment.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
 

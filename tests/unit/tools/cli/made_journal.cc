@@ -1,7 +1,7 @@
 #include "tests/unit/tools/cli/made_journal.h"
 
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
 #include "job/job_file.h"
 
 namespace downpour {

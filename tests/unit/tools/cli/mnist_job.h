@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/idx.h"
+#include "data/idx.h"
 
 namespace downpour {
 

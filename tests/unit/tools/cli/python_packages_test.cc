@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/driver/package.h"
+#include "runtime/posix/package.h"
 #include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {

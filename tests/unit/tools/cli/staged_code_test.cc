@@ -10,10 +10,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cluster/job_folder.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
 #include "tests/unit/tools/scratch_folder.h"
-#include "tools/cluster/job_folder.h"
 
 namespace {
 bool can_exchange = true;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "data/idx.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <fstream>
 
+#include "cluster/job_folder.h"
 #include "tests/unit/tools/acting_buffer.h"
 #include "tests/unit/tools/cli/run_tool.h"
 #include "tests/unit/tools/scratch_folder.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
+#include "chief/folder/journal.h"
+#include "chief/folder/sealed_copies.h"
+#include "cluster/job_folder.h"
 #include "job/job_file.h"
-#include "runtime/driver/posix_process.h"
+#include "runtime/posix/process.h"
+#include "tests/unit/cluster/fake_chief.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "tests/unit/tools/cluster/fake_chief.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

@@ -7,12 +7,12 @@
 #include <ostream>
 #include <sstream>
 
-#include "runtime/driver/posix_process.h"
+#include "cluster/job_folder.h"
+#include "runtime/posix/process.h"
+#include "tests/unit/cluster/fake_chief.h"
 #include "tests/unit/tools/acting_buffer.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
-#include "tests/unit/tools/cluster/fake_chief.h"
 #include "tools/cli/verbs.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {

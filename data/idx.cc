@@ -1,0 +1,280 @@
+#include "data/idx.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/prng.h"
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+namespace {
+
+constexpr uint64_t kMostElements = uint64_t{1} << 40;
+constexpr size_t kChunk = size_t{4} << 20;
+
+// Reads plain and gzipped files alike; offsets are those of the uncompressed bytes.
+class Reader {
+ public:
+  explicit Reader(std::string path) : path_(std::move(path)) {
+    const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not hold us up
+    struct stat at {};
+    is_something_else_ = fd >= 0 && fstat(fd, &at) == 0 && !S_ISREG(at.st_mode);
+    if (fd >= 0 && !is_something_else_) file_ = gzdopen(fd, "rb");
+    if (file_ != nullptr) {
+      gzbuffer(file_, 1 << 18);
+    } else if (fd >= 0) {
+      close(fd);
+    }
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    if (file_ != nullptr) gzclose(file_);
+  }
+
+  absl::Status opened() const {
+    if (file_ != nullptr) return absl::OkStatus();
+    if (is_something_else_) return absl::InvalidArgumentError(path_ + " is no regular file: name one of IDX data");
+    const bool absent = errno == ENOENT || errno == ENOTDIR;
+    return absl::Status(absent ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
+                        absl::StrCat("cannot open ", path_, ": ", std::strerror(errno),
+                                     "; data.train and data.eval in the job file name the files"));
+  }
+
+  // Up to `bytes` of what follows; fewer only at the end of the file.
+  absl::StatusOr<size_t> Read(uint8_t* to, size_t bytes) {
+    size_t got = 0;
+    while (got < bytes) {
+      const int n = gzread(file_, to + got, static_cast<unsigned>(std::min(bytes - got, kChunk)));
+      if (n < 0) return Damaged();
+      if (n == 0) break;
+      got += static_cast<size_t>(n);
+    }
+    int error = Z_OK;
+    gzerror(file_, &error);
+    if (error != Z_OK && error != Z_STREAM_END) return Damaged();
+    offset_ += got;
+    return got;
+  }
+
+  // How many bytes there are. Those of a plain file are not read.
+  absl::StatusOr<uint64_t> SkipToEnd() {
+    std::error_code error;
+    if (gzdirect(file_)) {
+      const uint64_t bytes = std::filesystem::file_size(path_, error);
+      if (error) return absl::UnavailableError(absl::StrCat(path_, ": ", error.message()));
+      return bytes;
+    }
+    std::vector<uint8_t> some(kChunk);
+    size_t got = kChunk;
+    while (got == kChunk) {
+      const auto more = Read(some.data(), kChunk);
+      if (!more.ok()) return more.status();
+      got = *more;
+    }
+    return offset_;
+  }
+
+  uint64_t offset() const { return offset_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  absl::Status Damaged() const {
+    int error = Z_OK;
+    const char* what = gzerror(file_, &error);
+    if (error == Z_ERRNO) what = std::strerror(errno);
+    return absl::DataLossError(absl::StrCat(path_, ": unreadable after byte ", offset_, ": ", what));
+  }
+
+  std::string path_;
+  gzFile file_ = nullptr;
+  bool is_something_else_ = false;  // such as a folder or a pipe
+  uint64_t offset_ = 0;
+};
+
+uint32_t BigEndian(const uint8_t* bytes) {
+  return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | uint32_t{bytes[3]};
+}
+
+absl::StatusOr<std::vector<uint32_t>> ReadHeader(Reader& reader, size_t dimensions) {
+  std::array<uint8_t, 4 + 4 * 4> header;
+  const size_t bytes = 4 + 4 * dimensions;
+  auto got = reader.Read(header.data(), bytes);
+  if (!got.ok()) return got.status();
+  const uint32_t magic = 0x800 + static_cast<uint32_t>(dimensions);
+  if (*got >= 4 && BigEndian(header.data()) != magic) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: wrong magic 0x%08x at byte 0: IDX %s of unsigned bytes begin with 0x%08x", reader.path(),
+                        BigEndian(header.data()), dimensions == 3 ? "images" : "labels", magic));
+  }
+  if (*got < bytes) {
+    return absl::DataLossError(absl::StrCat(reader.path(), ": truncated in its header, at byte ", *got, " of ", bytes));
+  }
+  std::vector<uint32_t> sizes(dimensions);
+  uint64_t elements = 1;
+  for (size_t i = 0; i < dimensions; ++i) {
+    sizes[i] = BigEndian(header.data() + 4 + 4 * i);
+    if (sizes[i] == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": size ", i, " is 0, at byte ", 4 + 4 * i));
+    }
+    if (sizes[i] > kMostElements / elements) {  // the product may be one that 64 bits do not hold
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.path(), ": absurd sizes in the header, at byte ", 4 + 4 * i));
+    }
+    elements *= sizes[i];
+  }
+  return sizes;
+}
+
+uint64_t Product(absl::Span<const uint32_t> sizes) {
+  uint64_t product = 1;
+  for (uint32_t size : sizes) product *= size;
+  return product;
+}
+
+absl::Status CheckLength(const std::string& path, uint64_t promised, uint64_t bytes) {
+  if (bytes < promised) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": truncated at byte ", bytes, ": its header promises ", promised, " bytes"));
+  }
+  if (bytes == promised) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": bytes beyond the ", promised, " that its header promises, from byte ", promised));
+}
+
+class IdxDataset final : public Dataset {
+ public:
+  IdxDataset(IdxArray images, IdxArray labels)
+      : images_(std::move(images)), labels_(std::move(labels)), width_(images_.sizes[1] * int64_t{images_.sizes[2]}) {
+    classes_ = *std::max_element(labels_.elements.begin(), labels_.elements.end()) + 1;
+    const auto crc = [](const std::vector<uint8_t>& bytes) {
+      return Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+    };
+    fingerprint_ =
+        MixAll(images_.sizes[0], images_.sizes[1], images_.sizes[2], crc(images_.elements), crc(labels_.elements));
+  }
+
+  uint64_t size() const override { return images_.sizes[0]; }
+  int64_t input_width() const override { return width_; }
+  int32_t classes() const override { return classes_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  std::vector<uint64_t> LabelCounts() const override {
+    std::vector<uint64_t> counts(static_cast<size_t>(classes_));
+    for (const uint8_t label : labels_.elements) ++counts[label];
+    return counts;
+  }
+
+  absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const override {
+    for (size_t row = 0; row < ids.size(); ++row) {
+      if (ids[row] >= size()) {
+        return absl::OutOfRangeError(absl::StrCat("example ", ids[row], " of ", size()));
+      }
+      std::memcpy(inputs + row * width_, images_.elements.data() + ids[row] * width_, width_);
+      labels[row] = labels_.elements[ids[row]];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  IdxArray images_;
+  IdxArray labels_;
+  int64_t width_;
+  int32_t classes_;
+  uint64_t fingerprint_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint32_t>> ReadIdxHeader(const std::string& path, size_t dimensions) {
+  Reader reader(path);
+  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  return ReadHeader(reader, dimensions);
+}
+
+absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size_t dimensions) {
+  Reader reader(path);
+  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  auto sizes = ReadHeader(reader, dimensions);
+  if (!sizes.ok()) return sizes;
+  const uint64_t promised = reader.offset() + Product(*sizes);
+  const auto bytes = reader.SkipToEnd();
+  if (!bytes.ok()) return bytes.status();
+  if (absl::Status status = CheckLength(path, promised, *bytes); !status.ok()) return status;
+  return sizes;
+}
+
+absl::StatusOr<IdxArray> ReadIdx(const std::string& path, size_t dimensions) {
+  Reader reader(path);
+  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  auto sizes = ReadHeader(reader, dimensions);
+  if (!sizes.ok()) return sizes.status();
+
+  IdxArray array{*std::move(sizes), {}};
+  const uint64_t elements = Product(array.sizes);
+  const uint64_t promised = reader.offset() + elements;
+  while (array.elements.size() < elements) {
+    const size_t have = array.elements.size();
+    array.elements.resize(std::min<uint64_t>(elements, have + kChunk));
+    auto got = reader.Read(array.elements.data() + have, array.elements.size() - have);
+    if (!got.ok()) return got.status();
+    if (have + *got < array.elements.size()) return CheckLength(path, promised, reader.offset());
+  }
+  uint8_t extra = 0;
+  auto got = reader.Read(&extra, 1);
+  if (!got.ok()) return got.status();
+  if (absl::Status status = CheckLength(path, promised, reader.offset()); !status.ok()) return status;
+  return array;
+}
+
+absl::Status WriteIdx(const std::string& path, absl::Span<const uint32_t> sizes, absl::Span<const uint8_t> elements) {
+  std::vector<uint8_t> header = {0, 0, 8, static_cast<uint8_t>(sizes.size())};
+  for (uint32_t size : sizes) {
+    for (int shift = 24; shift >= 0; shift -= 8) header.push_back(static_cast<uint8_t>(size >> shift));
+  }
+  const std::string beside = path + ".tmp";
+  const auto failed = [&] {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  };
+  std::FILE* file = std::fopen(beside.c_str(), "wb");
+  if (file == nullptr) return failed();
+  const bool written = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
+                       std::fwrite(elements.data(), 1, elements.size(), file) == elements.size();
+  if (std::fclose(file) != 0 || !written || std::rename(beside.c_str(), path.c_str()) != 0) {
+    const absl::Status status = failed();
+    std::remove(beside.c_str());
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const FilePair& files) {
+  auto images = ReadIdx(files.images, 3);
+  if (!images.ok()) return images.status();
+  auto labels = ReadIdx(files.labels, 1);
+  if (!labels.ok()) return labels.status();
+  if (images->sizes[0] != labels->sizes[0]) {
+    return absl::InvalidArgumentError(absl::StrCat(files.images, " has ", images->sizes[0], " images (at byte 4), but ",
+                                                   files.labels, " has ", labels->sizes[0], " labels (at byte 4)"));
+  }
+  return std::make_unique<IdxDataset>(*std::move(images), *std::move(labels));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files) {
+  if (format == "idx") return OpenIdxDataset(files);
+  return absl::InvalidArgumentError(absl::StrCat("data.format: unknown format '", format, "'; known: idx"));
+}
+
+}  // namespace downpour

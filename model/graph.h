@@ -1,0 +1,149 @@
+// A model on a device: forward, backward, loss.
+//
+//   auto graph = Graph::Create(job.model, job.training.batch_size, *backend);
+//   (*graph)->SetParameters(variable, offset, values);           // for all of them, before the first batch
+//   (*graph)->LoadBatch(inputs, labels);
+//   auto result = (*graph)->Train(plan.DrawSeed(lease, step, 0), [](VariableGradients ready) { ... });
+//
+// Shapes: an example is all inputs side by side, input_width() numbers; for its label see batch_memory.h.
+// Units: gradients are of the step's mean loss; losses are sums over the step.
+// Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
+//   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
+//   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it
+//   and before anything leaves: the time to load the next batch. Where memory_is_host() there is no such time.
+//   A device's steps that are bound by their launches are repeated as the backend recorded them (Backend::Repeat).
+// Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros, and so is the host's for
+//   the gradients of two steps; they leave in one payload per variable and step, zero-copy from there on.
+// Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
+//   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the smaller batch size that would fit the
+//   device's memory; else the backend's.
+// Threads: one at a time.
+// Tests: tests/unit/model/graph_test.cc; across devices tests/parity/model_parity_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "job/job.h"
+#include "job/variables.h"
+#include "model/batch_memory.h"
+#include "model/frame_pool.h"
+#include "model/layers.h"
+#include "model/step_recordings.h"
+#include "schema/payload.h"
+#include "tensor/backend.h"
+
+namespace downpour {
+
+// By index into variables().
+using VariableGradients = std::vector<std::pair<size_t, Payload>>;
+
+// Where a batch stands in a step of several, which are trained one behind the other.
+struct BatchInStep {
+  int64_t before = 0;    // examples of the step's batches before this one
+  int64_t examples = 0;  // of all its batches; 0: this batch is the step
+};
+
+class Graph {
+ public:
+  // The backend outlives the graph.
+  static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend,
+                                                       InputType input_type = InputType::kFp32);
+
+  int64_t input_width() const { return batches_.shapes().input_width; }
+  int64_t output_width() const { return nodes_.back().output.cols; }
+
+  absl::Status SetParameters(size_t variable, int64_t offset, absl::Span<const float> values);
+  // Out of memory of Backend::AllocateHost, as the device keeps the variable. It must not change before a step or an
+  // evaluation behind it has ended well, or the backend was synchronized.
+  absl::Status BeginParameters(size_t variable, int64_t offset, int64_t count, const void* values);
+  bool keeps_rounded(size_t variable) const { return parameters_[variable]->rounded; }
+  // 1 to max_batch examples.
+  absl::Status LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels);
+
+  using Ready = std::function<void(VariableGradients)>;
+  struct TrainResult {
+    double loss = 0;
+    VariableGradients last;  // those of the first layer that has some; not given to `ready`
+  };
+  using Meanwhile = std::function<void()>;
+  // Without `ready` the gradients stay on the device. Before the last batch of a step the result is empty.
+  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place = {},
+                                    const Meanwhile& meanwhile = nullptr);
+  absl::StatusOr<BatchTotals> Evaluate(const Meanwhile& meanwhile = nullptr);
+  // What the last step or evaluation gave, [examples, output_width()] row by row; a whole number of rows, at most those
+  // of its batch.
+  absl::Status ReadOutputs(absl::Span<float> outputs);
+
+ private:
+  struct Node {
+    std::unique_ptr<Layer> layer;  // null for an input
+    std::vector<size_t> from;
+    std::vector<size_t> variables;
+    bool trainable = false;  // has variables, or reads a node that is
+    Matrix output;           // for max_batch rows, as is the next
+    Matrix gradient;         // only where trainable
+    std::vector<bool> adds;  // by `from`: its gradient is added to that of a reader that comes first in backward
+  };
+
+  Graph(int64_t max_batch, Backend& backend, InputType input_type)
+      : max_batch_(max_batch), input_type_(input_type), backend_(backend), batches_(backend), recordings_(backend) {}
+  absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch) const;
+  absl::Status OutOfMemoryError(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
+  absl::Status Build(const ModelSpec& model);
+  absl::Status AddTotals();
+  absl::Status AddSeeds(const ModelSpec& model);
+  void PlanBackward();
+  absl::Status WarmUp();
+  absl::Status AddParameters(std::vector<VariableSpec> variables);
+  absl::StatusOr<float*> PlaceOf(size_t variable, int64_t offset, int64_t count) const;
+  absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
+                        std::vector<size_t> variables);
+  absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format);
+
+  std::vector<ConstMatrix> InputsOf(const Node& node) const;
+  std::vector<GradientTarget> TargetsOf(const Node& node) const;
+  absl::Status UploadSeeds(uint64_t draw_seed);
+  absl::Status Forward(const Pass& pass);
+  absl::Status ComputeLoss(int64_t examples, Matrix gradient);
+  BatchTotals* totals() const { return reinterpret_cast<BatchTotals*>(totals_.data); }
+  absl::Status BeginTotals(const Meanwhile& meanwhile);
+  absl::StatusOr<BatchTotals> AwaitTotals();
+  absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
+  absl::Status Compute(const Pass& pass, const GraphSegment& segment);
+  absl::Status BackwardParameters(const Pass& pass, const Node& node);
+  absl::Status BackwardInputs(const Pass& pass, const Node& node);
+  void PlaceGradients(const Node& node);
+  VariableGradients TakeGradients(const Node& node);
+  absl::Status BeginDownloads(const Node& node);
+  absl::Status FinishDownloads(const Ready& ready, VariableGradients* last);
+
+  const int64_t max_batch_;
+  const InputType input_type_;
+  Backend& backend_;
+  bool only_counts_ = false;  // takes no memory, but says how much it would
+  uint64_t bytes_ = 0;
+  std::vector<Buffer> memory_;
+  std::shared_ptr<FramePool> frames_ = FramePool::Create();
+  std::deque<VariableGradients> leaving_;               // a layer's each, in the order of their downloads
+  std::vector<Payload> placed_;                         // by variable: where a host's gradients are computed
+  std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
+  std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
+  std::vector<size_t> stops_;                           // where gradients are ready to leave, in the order of backward
+  BatchMemory batches_;
+  Matrix totals_;  // the memory of a BatchTotals, as are the next
+  Matrix zero_totals_;
+  Matrix seeds_;                       // the memory of a number for each node, where any of them draws
+  std::shared_ptr<void> read_totals_;  // the host's, for a device to write to
+  int64_t summed_ = 0;                 // examples whose gradients are summed and have not left
+  StepRecordings recordings_;
+};
+
+}  // namespace downpour

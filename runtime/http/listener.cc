@@ -1,0 +1,162 @@
+#include "runtime/http/listener.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/http/bounded_server.h"
+#include "runtime/posix/socket_diag.h"
+#include "schema/host_port.h"
+#include "schema/secret.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+constexpr size_t kLeastTokenBytes = 16;
+
+std::string TextIn(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool IsToken(const std::string& said, const std::string& token) {
+  return !token.empty() && IsSecret(said, "Bearer " + token);
+}
+
+int64_t UserOfPeer(const std::string& address, int port, int own_port) {
+  const std::optional<int64_t> told = UserBySocketDiag(address, port, own_port);
+  return told ? *told : UserOfConnection(TextIn("/proc/net/tcp"), address, port, own_port);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  if (path.empty()) return std::string();
+  struct stat at {};
+  if (lstat(path.c_str(), &at) != 0 || !S_ISREG(at.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " is no file"));
+  }
+  if ((at.st_mode & 077) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("others may read the token file: chmod 600 ", ShellWord(path)));
+  }
+  std::string token = TextIn(path);
+  absl::StripAsciiWhitespace(&token);
+  if (token.size() >= kLeastTokenBytes) return token;
+  return absl::InvalidArgumentError(absl::StrCat("the token in ", path, " is too short: at least ", kLeastTokenBytes,
+                                                 " bytes, such as of openssl rand -hex 32"));
+}
+
+int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port) {
+  in_addr address{};
+  if (inet_pton(AF_INET, peer_address.c_str(), &address) != 1) return -1;
+  const std::string peer = absl::StrFormat("%08X:%04X", address.s_addr, peer_port);
+  const std::string own = absl::StrFormat(":%04X", own_port);
+  constexpr const char* kEstablished = "01";
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, queues, timer, retries;
+    int64_t user = -1, timeout = 0, inode = 0;
+    words >> number >> local >> remote >> state >> queues >> timer >> retries >> user >> timeout >> inode;
+    if (words && local == peer && absl::EndsWith(remote, own) && state == kEstablished && inode != 0) return user;
+  }
+  return -1;
+}
+
+absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSettings& settings, int most) {
+  const std::optional<HostPort> listen = ParseHostPort(settings.listen);
+  if (!listen)
+    return absl::InvalidArgumentError(absl::StrCat("HOST:PORT is needed to listen at, not ", settings.listen));
+  const std::string host = listen->host == "localhost" ? kLoopback : listen->host;
+  const bool has_tls = !settings.certificate.empty() && !settings.key.empty();
+  if (host != kLoopback && (settings.token_file.empty() || !has_tls)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("others can reach ", settings.listen,
+                     ": give a token file, a certificate and its private key, or listen at 127.0.0.1:PORT"));
+  }
+  const absl::StatusOr<std::string> token = ReadToken(settings.token_file);
+  if (!token.ok()) return token.status();
+  const absl::StatusOr<std::string> viewer_token = ReadToken(settings.viewer_token_file);
+  if (!viewer_token.ok()) return viewer_token.status();
+  absl::StatusOr<TlsContext> tls = has_tls ? OpenTls(settings.certificate, settings.key) : TlsContext();
+  if (!tls.ok()) return tls.status();
+  std::unique_ptr<HttpListener> listener(new HttpListener(*token, *viewer_token));
+  const auto peer_of = [listener = listener.get()](int fd) { return listener->PeerOf(fd); };
+  listener->server_ = std::make_unique<BoundedHttpServer>(most, *std::move(tls), peer_of);
+  httplib::Server& server = listener->http();
+  // The library's own options would let two programs listen at one port.
+  server.set_socket_options([](int fd) {
+    const int yes = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
+  listener->port_ = listen->port == 0 ? server.bind_to_any_port(host) : listen->port;
+  const bool bound = listen->port == 0 ? listener->port_ > 0 : server.bind_to_port(host, listen->port);
+  if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen at ", settings.listen, ": is it taken?"));
+  listener->is_loopback_ = host == kLoopback;
+  listener->address_ = absl::StrCat(has_tls ? "https" : "http", "://", ToString(HostPort{host, listener->port_}));
+  return listener;
+}
+
+HttpListener::HttpListener(std::string token, std::string viewer_token)
+    : token_(std::move(token)), viewer_token_(std::move(viewer_token)) {}
+
+HttpListener::~HttpListener() = default;
+
+httplib::Server& HttpListener::http() { return *server_; }
+void HttpListener::Run() { server_->Listen(); }
+void HttpListener::Stop() { server_->Stop(); }
+
+// On loopback all have one address, and their users tell them apart.
+std::string HttpListener::PeerOf(int fd) const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  if (!is_loopback_) return host;
+  return absl::StrCat("user ", UserOfPeer(host, std::atoi(port), port_));
+}
+
+absl::Status HttpListener::CheckHost(const httplib::Request& request) const {
+  const std::string host = request.get_header_value("Host"), port = absl::StrCat(":", port_);
+  if (!is_loopback_ || host == kLoopback + port || host == "localhost" + port) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("this server is ", address_, ", not ", OneLine(host, 100)));
+}
+
+absl::Status HttpListener::CheckCaller(const httplib::Request& request, bool reads) const {
+  const std::string host = request.get_header_value("Host"), origin = request.get_header_value("Origin");
+  const bool is_cross_site = absl::StrContains(request.get_header_value("Sec-Fetch-Site"), "cross-site");
+  if (is_cross_site || (!origin.empty() && origin != "http://" + host && origin != "https://" + host)) {
+    return absl::PermissionDeniedError("a page of another site may not ask this server");
+  }
+  const std::string said = request.get_header_value("Authorization");
+  if (IsToken(said, token_)) return absl::OkStatus();
+  if (IsToken(said, viewer_token_)) {
+    if (reads) return absl::OkStatus();
+    return absl::PermissionDeniedError("this token is a viewer's, who may only read: it takes the service's own token");
+  }
+  if (is_loopback_) {
+    if (UserOfPeer(request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::UnauthenticatedError("say who you are by Authorization: Bearer TOKEN, of this server's token file");
+}
+
+}  // namespace downpour

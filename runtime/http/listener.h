@@ -1,0 +1,72 @@
+// HttpListener: an HTTP server of this machine's user, and who may speak to it (docs/SECURITY.md).
+//
+//   absl::StatusOr<std::unique_ptr<HttpListener>> listener =
+//       HttpListener::Open({.listen = "127.0.0.1:7000"}, /*most=*/64);
+//   (*listener)->http().Get("/metrics", ...);
+//   (*listener)->http().set_pre_routing_handler(...CheckHost, CheckCaller...);
+//   (*listener)->Run();    // until Stop, from any thread
+//
+// Who may: on loopback a process of the same user, as the kernel tells it. Elsewhere, and for other users, whoever has
+//   the token. Who has the viewer's token may read. Requests that a web page of another site makes are refused, by
+//   their Origin, and by their Host, which names this server and nothing else.
+// Bounds: those of http_stream.h and http_connections.h. One request for each connection: so what a refused request's
+//   body says is never taken for another request.
+// Errors: INVALID_ARGUMENT for an address that needs a token and TLS; UNAVAILABLE where it cannot be bound.
+// Tests: tests/unit/runtime/http/listener_test.cc, status_server_test.cc, tests/process/test_job_service.py,
+//   test_service_door.py.
+#pragma once
+
+#include <httplib.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace downpour {
+
+class BoundedHttpServer;
+
+struct HttpSettings {
+  std::string listen = "127.0.0.1:0";
+  std::string token_file = {};             // of mode 0600
+  std::string certificate = {}, key = {};  // files, PEM
+  std::string viewer_token_file = {};      // likewise; of those who may only read
+};
+
+// The user of the TCP connection's other end on this machine, of a text like /proc/net/tcp; -1: not told. A connection
+// that its owner has closed is nobody's, and the kernel says 0 for nobody: only one that stands counts.
+int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port);
+
+// What is in a file of mode 0600. Empty path: nothing.
+absl::StatusOr<std::string> ReadToken(const std::string& path);
+
+class HttpListener {
+ public:
+  // `most`: connections at a time, of which one peer may have half.
+  static absl::StatusOr<std::unique_ptr<HttpListener>> Open(const HttpSettings& settings, int most);
+
+  ~HttpListener();
+  httplib::Server& http();
+  const std::string& address() const { return address_; }  // http://127.0.0.1:7000
+  void Run();
+  void Stop();  // also of one that is about to run
+
+  absl::Status CheckHost(const httplib::Request& request) const;
+  // `reads`: the request changes nothing.
+  absl::Status CheckCaller(const httplib::Request& request, bool reads) const;
+
+ private:
+  HttpListener(std::string token, std::string viewer_token);
+  std::string PeerOf(int fd) const;
+
+  std::unique_ptr<BoundedHttpServer> server_;
+  const std::string token_, viewer_token_;
+  std::string address_;
+  int port_ = 0;
+  bool is_loopback_ = true;
+};
+
+}  // namespace downpour
