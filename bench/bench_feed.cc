@@ -91,18 +91,20 @@ void MeasureBatches(const Case& c, int runs, const std::string& folder) {
   job.training.lease_batches = kBatches;
   const Plan plan(job, count);
 
-  std::vector<uint8_t> inputs(static_cast<size_t>(c.batch) * width, 1), elsewhere(count * width, 1);
-  std::vector<int32_t> labels(static_cast<size_t>(c.batch));
+  const size_t bytes = static_cast<size_t>(c.batch) * width;
+  std::vector<uint8_t> elsewhere(count * width, 1);
+  std::vector<ColumnValues> columns(2);
   std::vector<uint64_t> ids;
   Ring ring;
   Series read, stage, copy, ratio;
   for (int run = -kBatches; run < runs; ++run) {  // the first ones warm up
     const size_t batch = static_cast<size_t>(run + kBatches) % kBatches;
     plan.Examples(LeaseId{0}, static_cast<Step>(batch + 1), &ids);
-    const double reading = Milliseconds([&] { CHECK(data->ReadBatch(ids, inputs.data(), labels.data()).ok()); });
+    const double reading = Milliseconds([&] { CHECK(data->ReadBatch(ids, {0, 1}, absl::MakeSpan(columns)).ok()); });
+    const auto& inputs = std::get<std::vector<uint8_t>>(columns[0]);
     const double staging = Milliseconds([&] { ring.Copy(inputs); });
     const double copying =
-        Milliseconds([&] { ring.Copy(absl::MakeConstSpan(elsewhere).subspan(batch * inputs.size(), inputs.size())); });
+        Milliseconds([&] { ring.Copy(absl::MakeConstSpan(elsewhere).subspan(batch * bytes, bytes)); });
     if (run < 0) continue;
     read.values.push_back(reading);
     stage.values.push_back(staging);

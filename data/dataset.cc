@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
 
 namespace downpour {
 namespace {
+
+constexpr uint64_t kReadAtOnce = uint64_t{1} << 16;  // examples
 
 // Fewer say too little of how frequent the classes are: the entropy of a sample is too small by (classes - 1) / (2
 // examples) on the mean (Miller 1955), and one example of a rare class more or less changes it much.
@@ -31,6 +36,35 @@ Guess OfNumbers(absl::Span<const uint64_t> counts, double all) {
 }
 
 }  // namespace
+
+std::optional<size_t> FindColumn(const Dataset& data, std::string_view name) {
+  const std::vector<Column>& columns = data.columns();
+  const auto found = std::find_if(columns.begin(), columns.end(), [&](const Column& one) { return one.name == name; });
+  if (found == columns.end()) return std::nullopt;
+  return static_cast<size_t>(found - columns.begin());
+}
+
+absl::StatusOr<std::vector<uint64_t>> CountLabels(const Dataset& data, size_t column, uint64_t most) {
+  std::vector<uint64_t> counts;
+  std::vector<uint64_t> ids;
+  ColumnValues values;
+  for (uint64_t first = 0; first < data.size(); first += ids.size()) {
+    ids.resize(std::min(kReadAtOnce, data.size() - first));
+    std::iota(ids.begin(), ids.end(), first);
+    if (absl::Status read = data.ReadBatch(ids, {&column, 1}, {&values, 1}); !read.ok()) return read;
+    const auto& labels = std::get<std::vector<int64_t>>(values);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] < 0 || static_cast<uint64_t>(labels[i]) >= most) {
+        return absl::InvalidArgumentError(absl::StrCat("example ", ids[i], " has the label ", labels[i],
+                                                       ", which is no class from 0 to ", most - 1));
+      }
+      const auto label = static_cast<size_t>(labels[i]);
+      if (label >= counts.size()) counts.resize(label + 1);
+      ++counts[label];
+    }
+  }
+  return counts;
+}
 
 Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t outputs) {
   double all = 0, most = 0, labels = 0;

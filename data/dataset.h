@@ -1,9 +1,11 @@
-// Examples by number: what a worker's device reads its batches from.
+// Examples by number, as named columns of one type each: what a worker's device reads its batches from.
 //
 //   auto data = OpenDataset(job.data.format, job.data.train);
-//   data->ReadBatch(ids, inputs, labels);
+//   const size_t wanted[] = {FindColumn(**data, "label").value()};
+//   ColumnValues labels;
+//   data->ReadBatch(ids, wanted, {&labels, 1});
 //
-// Shapes: inputs [ids.size(), input_width()] row-major, bytes as the files have them; labels [ids.size()].
+// Shapes: of a column [ids.size(), width], row-major, in the type that its file has.
 // Threads: reading is const and may happen on several threads.
 // Errors: NOT_FOUND, DATA_LOSS (truncated, trailing bytes, a damaged gzip stream) or INVALID_ARGUMENT (wrong magic,
 //   counts that disagree), always with file and offset.
@@ -12,7 +14,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,32 +29,54 @@
 
 namespace downpour {
 
+inline constexpr char kLabelColumn[] = "label";
+
+// In the order of ColumnValues.
+enum class ColumnType { kBytes, kFloat, kInt64 };
+
+struct Column {
+  std::string name;
+  ColumnType type = ColumnType::kFloat;
+  int64_t width = 1;  // values of an example
+  bool operator==(const Column&) const = default;
+};
+
+// Of one column, for the examples of a batch.
+using ColumnValues = std::variant<std::vector<uint8_t>, std::vector<float>, std::vector<int64_t>>;
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual uint64_t size() const = 0;
-  virtual int64_t input_width() const = 0;
-  virtual int32_t classes() const = 0;  // largest label + 1
+  virtual const std::vector<Column>& columns() const = 0;
   // Over every byte that training sees: two copies of one data set have the same, however they are compressed.
   virtual uint64_t fingerprint() const = 0;
-  virtual std::vector<uint64_t> LabelCounts() const = 0;  // examples of each class. Cost: O(examples)
 
-  // Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the buffers then.
-  virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const = 0;
+  // The columns are places in columns(); `values` get as many, in that order, each in its column's type. What memory
+  // they have is used again. Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the values then.
+  virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
+                                 absl::Span<ColumnValues> values) const = 0;
 };
+
+std::optional<size_t> FindColumn(const Dataset& data, std::string_view name);
 
 // Of a job's data, as errors and checkpoints name them; `eval`: null where it has none.
 inline uint64_t FingerprintOf(const Dataset& train, const Dataset* eval) {
   return MixAll(train.fingerprint(), eval == nullptr ? 0 : eval->fingerprint());
 }
 
+// How many examples have each class: the column has one int64 for each example. As many counts as there are classes,
+// the largest label + 1. Cost: reads the column.
+// Errors: those of reading it; INVALID_ARGUMENT for a label that is not from 0 to `most` - 1.
+absl::StatusOr<std::vector<uint64_t>> CountLabels(const Dataset& data, size_t column, uint64_t most = 1'000'000);
+
 // `label_counts`: the examples of each label. `outputs`: of the model. With one a squared error takes labels for
 // numbers. Not known where fewer than 30 examples have another label than the most frequent one. Of classes also where
 // there are fewer than 50 examples for each class that occurs, on the mean.
 Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t outputs);
 
-// `format` is the job file's data.format; "idx" is known so far.
+// `format` is the job file's data.format, one of data/formats.cc.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);
 
 }  // namespace downpour

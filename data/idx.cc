@@ -155,11 +155,15 @@ absl::Status CheckLength(const std::string& path, uint64_t promised, uint64_t by
       absl::StrCat(path, ": bytes beyond the ", promised, " that its header promises, from byte ", promised));
 }
 
+enum : size_t { kImages, kLabels };  // places of its columns
+
 class IdxDataset final : public Dataset {
  public:
   IdxDataset(IdxArray images, IdxArray labels)
-      : images_(std::move(images)), labels_(std::move(labels)), width_(images_.sizes[1] * int64_t{images_.sizes[2]}) {
-    classes_ = *std::max_element(labels_.elements.begin(), labels_.elements.end()) + 1;
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
+        columns_({{"image", ColumnType::kBytes, images_.sizes[1] * int64_t{images_.sizes[2]}},
+                  {kLabelColumn, ColumnType::kInt64}}) {
     const auto crc = [](const std::vector<uint8_t>& bytes) {
       return Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
     };
@@ -168,31 +172,40 @@ class IdxDataset final : public Dataset {
   }
 
   uint64_t size() const override { return images_.sizes[0]; }
-  int64_t input_width() const override { return width_; }
-  int32_t classes() const override { return classes_; }
+  const std::vector<Column>& columns() const override { return columns_; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  std::vector<uint64_t> LabelCounts() const override {
-    std::vector<uint64_t> counts(static_cast<size_t>(classes_));
-    for (const uint8_t label : labels_.elements) ++counts[label];
-    return counts;
-  }
 
-  absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const override {
-    for (size_t row = 0; row < ids.size(); ++row) {
-      if (ids[row] >= size()) {
-        return absl::OutOfRangeError(absl::StrCat("example ", ids[row], " of ", size()));
-      }
-      std::memcpy(inputs + row * width_, images_.elements.data() + ids[row] * width_, width_);
-      labels[row] = labels_.elements[ids[row]];
+  absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
+                         absl::Span<ColumnValues> values) const override {
+    const auto beyond = std::find_if(ids.begin(), ids.end(), [this](uint64_t id) { return id >= size(); });
+    if (beyond != ids.end()) return absl::OutOfRangeError(absl::StrCat("example ", *beyond, " of ", size()));
+    for (size_t i = 0; i < columns.size(); ++i) {
+      columns[i] == kImages ? ReadImages(ids, Hold<uint8_t>(values[i])) : ReadLabels(ids, Hold<int64_t>(values[i]));
     }
     return absl::OkStatus();
   }
 
  private:
+  template <typename T>
+  static std::vector<T>& Hold(ColumnValues& values) {
+    return std::holds_alternative<std::vector<T>>(values) ? std::get<std::vector<T>>(values)
+                                                          : values.emplace<std::vector<T>>();
+  }
+  void ReadImages(absl::Span<const uint64_t> ids, std::vector<uint8_t>& images) const {
+    const auto width = static_cast<size_t>(columns_[kImages].width);
+    images.resize(ids.size() * width);
+    for (size_t row = 0; row < ids.size(); ++row) {
+      std::memcpy(images.data() + row * width, images_.elements.data() + ids[row] * width, width);
+    }
+  }
+  void ReadLabels(absl::Span<const uint64_t> ids, std::vector<int64_t>& labels) const {
+    labels.resize(ids.size());
+    for (size_t row = 0; row < ids.size(); ++row) labels[row] = labels_.elements[ids[row]];
+  }
+
   IdxArray images_;
   IdxArray labels_;
-  int64_t width_;
-  int32_t classes_;
+  std::vector<Column> columns_;
   uint64_t fingerprint_;
 };
 
@@ -270,11 +283,6 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const FilePair& files) {
                                                    files.labels, " has ", labels->sizes[0], " labels (at byte 4)"));
   }
   return std::make_unique<IdxDataset>(*std::move(images), *std::move(labels));
-}
-
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files) {
-  if (format == "idx") return OpenIdxDataset(files);
-  return absl::InvalidArgumentError(absl::StrCat("data.format: unknown format '", format, "'; known: idx"));
 }
 
 }  // namespace downpour

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size
 // Writes beside and renames, so that a file that stands is whole. elements.size() is the product of sizes.
 absl::Status WriteIdx(const std::string& path, absl::Span<const uint32_t> sizes, absl::Span<const uint8_t> elements);
 
-// Inputs are pixels; input_width() is rows * columns.
+// Columns: "image", rows * columns bytes of an example, and kLabelColumn.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const FilePair& files);
 
 }  // namespace downpour

@@ -39,11 +39,12 @@ void TryArray(const std::string& path, size_t dimensions) {
 void TryDataset(const FilePair& files) {
   const absl::StatusOr<std::unique_ptr<Dataset>> data = OpenIdxDataset(files);
   if (!data.ok() || (*data)->size() == 0) return;
-  std::vector<uint8_t> inputs(static_cast<size_t>((*data)->input_width()));
-  int32_t label = 0;
-  CHECK((*data)->ReadBatch({(*data)->size() - 1}, inputs.data(), &label).ok());
-  CHECK(label < (*data)->classes());
-  CHECK(absl::IsOutOfRange((*data)->ReadBatch({(*data)->size()}, inputs.data(), &label)));
+  std::vector<ColumnValues> values((*data)->columns().size());
+  const auto read = [&](uint64_t id) { return (*data)->ReadBatch({id}, {0, 1}, absl::MakeSpan(values)); };
+  CHECK(read((*data)->size() - 1).ok());
+  CHECK(std::get<std::vector<uint8_t>>(values[0]).size() == static_cast<size_t>((*data)->columns()[0].width));
+  CHECK(std::get<std::vector<int64_t>>(values[1])[0] < static_cast<int64_t>(CountLabels(**data, 1)->size()));
+  CHECK(absl::IsOutOfRange(read((*data)->size())));
 }
 
 }  // namespace

@@ -4,10 +4,52 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace downpour {
 namespace {
+
+// One column of labels.
+class Labels final : public Dataset {
+ public:
+  explicit Labels(std::vector<int64_t> labels) : labels_(std::move(labels)) {}
+  uint64_t size() const override { return labels_.size(); }
+  const std::vector<Column>& columns() const override { return columns_; }
+  uint64_t fingerprint() const override { return 0; }
+  absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t>,
+                         absl::Span<ColumnValues> values) const override {
+    auto& to = values[0].emplace<std::vector<int64_t>>();
+    for (const uint64_t id : ids) to.push_back(labels_.at(id));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<int64_t> labels_;
+  const std::vector<Column> columns_ = {{kLabelColumn, ColumnType::kInt64}};
+};
+
+TEST(DatasetTest, LabelsAreCountedToTheLastOne) {
+  std::vector<int64_t> labels(100'000, 2);
+  labels.back() = 5;
+  EXPECT_EQ(CountLabels(Labels(labels), 0).value(), (std::vector<uint64_t>{0, 0, 99'999, 0, 0, 1}));
+  EXPECT_TRUE(CountLabels(Labels({}), 0)->empty());
+}
+
+TEST(DatasetTest, WhatIsNoClassIsNamedWithItsExample) {
+  const auto error = [](std::vector<int64_t> labels) {
+    return std::string(CountLabels(Labels(std::move(labels)), 0, 4).status().message());
+  };
+  EXPECT_EQ(error({0, 3}), "");
+  EXPECT_EQ(error({0, 4}), "example 1 has the label 4, which is no class from 0 to 3");
+  EXPECT_EQ(error({-1}), "example 0 has the label -1, which is no class from 0 to 3");
+}
+
+TEST(DatasetTest, ColumnsAreFoundByName) {
+  EXPECT_EQ(FindColumn(Labels({}), kLabelColumn), 0u);
+  EXPECT_EQ(FindColumn(Labels({}), "image"), std::nullopt);
+}
 
 Guess Of(std::vector<uint64_t> counts, Loss loss = Loss::kSoftmaxCrossEntropy, int64_t outputs = 1) {
   return GuessOf(counts, loss, outputs);

@@ -47,15 +47,14 @@ TEST_F(IdxTest, ReadsBatchesInTheOrderAskedFor) {
   auto data = OpenIdxDataset(files_);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ((*data)->size(), 3u);
-  EXPECT_EQ((*data)->input_width(), 4);
-  EXPECT_EQ((*data)->classes(), 10);
-  EXPECT_EQ((*data)->LabelCounts(), (std::vector<uint64_t>{1, 0, 0, 0, 0, 0, 0, 1, 0, 1}));
-  std::vector<uint8_t> inputs(8);
-  std::vector<int32_t> labels(2);
-  ASSERT_TRUE((*data)->ReadBatch({2, 0}, inputs.data(), labels.data()).ok());
-  EXPECT_EQ(labels, (std::vector<int32_t>{9, 7}));
-  EXPECT_EQ(inputs, (std::vector<uint8_t>{160, 180, 200, 220, 0, 20, 40, 60}));
-  EXPECT_FALSE((*data)->ReadBatch({3}, inputs.data(), labels.data()).ok());
+  EXPECT_EQ((*data)->columns(),
+            (std::vector<Column>{{"image", ColumnType::kBytes, 4}, {kLabelColumn, ColumnType::kInt64, 1}}));
+  EXPECT_EQ(CountLabels(**data, 1).value(), (std::vector<uint64_t>{1, 0, 0, 0, 0, 0, 0, 1, 0, 1}));
+  std::vector<ColumnValues> values(2);  // labels first, as is asked
+  ASSERT_TRUE((*data)->ReadBatch({2, 0}, {1, 0}, absl::MakeSpan(values)).ok());
+  EXPECT_EQ(std::get<std::vector<int64_t>>(values[0]), (std::vector<int64_t>{9, 7}));
+  EXPECT_EQ(std::get<std::vector<uint8_t>>(values[1]), (std::vector<uint8_t>{160, 180, 200, 220, 0, 20, 40, 60}));
+  EXPECT_FALSE((*data)->ReadBatch({3}, {1, 0}, absl::MakeSpan(values)).ok());
 }
 
 TEST_F(IdxTest, GzippedFilesAreTheSameData) {

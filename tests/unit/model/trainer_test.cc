@@ -79,12 +79,13 @@ TEST_F(TrainerTest, AStepComputesThePlansBatch) {
 
     std::vector<uint64_t> ids;
     plan_.Examples(lease, step, &ids);
-    std::vector<uint8_t> pixels(ids.size() * kPixels);
-    std::vector<int32_t> labels(ids.size());
-    ASSERT_TRUE((*data)->ReadBatch(ids, pixels.data(), labels.data()).ok());
+    std::vector<ColumnValues> columns(2);
+    ASSERT_TRUE((*data)->ReadBatch(ids, {0, 1}, absl::MakeSpan(columns)).ok());
     std::vector<float> inputs;
+    const auto& pixels = std::get<std::vector<uint8_t>>(columns[0]);
     for (uint8_t pixel : pixels) inputs.push_back(static_cast<float>(pixel) / 255.0f);
-    ASSERT_TRUE(graph->LoadBatch(inputs, labels).ok());
+    const auto& classes = std::get<std::vector<int64_t>>(columns[1]);
+    ASSERT_TRUE(graph->LoadBatch(inputs, std::vector<int32_t>(classes.begin(), classes.end())).ok());
     VariableGradients expected;
     const auto collect = [&](const VariableGradients& part) {
       expected.insert(expected.end(), part.begin(), part.end());
