@@ -1,21 +1,16 @@
 #include "data/idx.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "data/byte_source.h"
+#include "data/byte_stream.h"
 #include "runtime/prng.h"
 #include "schema/checkpoint_format.h"
 
@@ -25,84 +20,26 @@ namespace {
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 constexpr size_t kChunk = size_t{4} << 20;
 
-// Reads plain and gzipped files alike; offsets are those of the uncompressed bytes.
+// One file, plain or gzipped; offsets are those of the unpacked bytes.
 class Reader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)) {
-    const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not hold us up
-    struct stat at {};
-    is_something_else_ = fd >= 0 && fstat(fd, &at) == 0 && !S_ISREG(at.st_mode);
-    if (fd >= 0 && !is_something_else_) file_ = gzdopen(fd, "rb");
-    if (file_ != nullptr) {
-      gzbuffer(file_, 1 << 18);
-    } else if (fd >= 0) {
-      close(fd);
-    }
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-  ~Reader() {
-    if (file_ != nullptr) gzclose(file_);
+  static absl::StatusOr<Reader> Open(const std::string& path) {
+    absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+    if (!source.ok()) return source.status();
+    return Reader(*std::move(source));
   }
 
-  absl::Status opened() const {
-    if (file_ != nullptr) return absl::OkStatus();
-    if (is_something_else_) return absl::InvalidArgumentError(path_ + " is no regular file: name one of IDX data");
-    const bool absent = errno == ENOENT || errno == ENOTDIR;
-    return absl::Status(absent ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
-                        absl::StrCat("cannot open ", path_, ": ", std::strerror(errno),
-                                     "; data.train and data.eval in the job file name the files"));
-  }
-
-  // Up to `bytes` of what follows; fewer only at the end of the file.
-  absl::StatusOr<size_t> Read(uint8_t* to, size_t bytes) {
-    size_t got = 0;
-    while (got < bytes) {
-      const int n = gzread(file_, to + got, static_cast<unsigned>(std::min(bytes - got, kChunk)));
-      if (n < 0) return Damaged();
-      if (n == 0) break;
-      got += static_cast<size_t>(n);
-    }
-    int error = Z_OK;
-    gzerror(file_, &error);
-    if (error != Z_OK && error != Z_STREAM_END) return Damaged();
-    offset_ += got;
-    return got;
-  }
-
-  // How many bytes there are. Those of a plain file are not read.
-  absl::StatusOr<uint64_t> SkipToEnd() {
-    std::error_code error;
-    if (gzdirect(file_)) {
-      const uint64_t bytes = std::filesystem::file_size(path_, error);
-      if (error) return absl::UnavailableError(absl::StrCat(path_, ": ", error.message()));
-      return bytes;
-    }
-    std::vector<uint8_t> some(kChunk);
-    size_t got = kChunk;
-    while (got == kChunk) {
-      const auto more = Read(some.data(), kChunk);
-      if (!more.ok()) return more.status();
-      got = *more;
-    }
-    return offset_;
-  }
-
-  uint64_t offset() const { return offset_; }
-  const std::string& path() const { return path_; }
+  absl::StatusOr<size_t> Read(uint8_t* to, size_t bytes) { return stream_->Read({to, bytes}); }
+  absl::StatusOr<uint64_t> SkipToEnd() { return stream_->SkipToEnd(); }
+  uint64_t offset() const { return stream_->offset(); }
+  const std::string& path() const { return source_->name(); }
 
  private:
-  absl::Status Damaged() const {
-    int error = Z_OK;
-    const char* what = gzerror(file_, &error);
-    if (error == Z_ERRNO) what = std::strerror(errno);
-    return absl::DataLossError(absl::StrCat(path_, ": unreadable after byte ", offset_, ": ", what));
-  }
+  explicit Reader(std::unique_ptr<ByteSource> source)
+      : source_(std::move(source)), stream_(std::make_unique<ByteStream>(*source_)) {}
 
-  std::string path_;
-  gzFile file_ = nullptr;
-  bool is_something_else_ = false;  // such as a folder or a pipe
-  uint64_t offset_ = 0;
+  std::unique_ptr<ByteSource> source_;
+  std::unique_ptr<ByteStream> stream_;
 };
 
 uint32_t BigEndian(const uint8_t* bytes) {
@@ -212,14 +149,16 @@ class IdxDataset final : public Dataset {
 }  // namespace
 
 absl::StatusOr<std::vector<uint32_t>> ReadIdxHeader(const std::string& path, size_t dimensions) {
-  Reader reader(path);
-  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  absl::StatusOr<Reader> opened = Reader::Open(path);
+  if (!opened.ok()) return opened.status();
+  Reader& reader = *opened;
   return ReadHeader(reader, dimensions);
 }
 
 absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size_t dimensions) {
-  Reader reader(path);
-  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  absl::StatusOr<Reader> opened = Reader::Open(path);
+  if (!opened.ok()) return opened.status();
+  Reader& reader = *opened;
   auto sizes = ReadHeader(reader, dimensions);
   if (!sizes.ok()) return sizes;
   const uint64_t promised = reader.offset() + Product(*sizes);
@@ -230,8 +169,9 @@ absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size
 }
 
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, size_t dimensions) {
-  Reader reader(path);
-  if (absl::Status status = reader.opened(); !status.ok()) return status;
+  absl::StatusOr<Reader> opened = Reader::Open(path);
+  if (!opened.ok()) return opened.status();
+  Reader& reader = *opened;
   auto sizes = ReadHeader(reader, dimensions);
   if (!sizes.ok()) return sizes.status();
 

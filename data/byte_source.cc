@@ -1,0 +1,63 @@
+#include "data/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(std::string path, int fd, uint64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+  ~FileSource() override { close(fd_); }
+
+  const std::string& name() const override { return path_; }
+  uint64_t size() const override { return size_; }
+  absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<uint8_t> to) const override {
+    size_t got = 0;
+    while (got < to.size()) {
+      const ssize_t n = pread(fd_, to.data() + got, to.size() - got, static_cast<off_t>(offset + got));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        return absl::UnavailableError(
+            absl::StrCat(path_, ": unreadable after byte ", offset + got, ": ", std::strerror(errno)));
+      }
+      if (n == 0) break;
+      got += static_cast<size_t>(n);
+    }
+    return got;
+  }
+
+ private:
+  const std::string path_;
+  const int fd_;
+  const uint64_t size_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    const bool absent = errno == ENOENT || errno == ENOTDIR;
+    return absl::Status(absent ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
+                        absl::StrCat("cannot open ", path, ": ", std::strerror(errno),
+                                     "; data.train and data.eval in the job file name the files"));
+  }
+  struct stat at {};
+  const bool is_file = fstat(fd, &at) == 0 && S_ISREG(at.st_mode);
+  auto source = std::make_unique<FileSource>(path, fd, static_cast<uint64_t>(at.st_size));
+  if (is_file) return source;
+  return absl::InvalidArgumentError(path + " is no regular file: name one of data");
+}
+
+}  // namespace downpour

@@ -1,0 +1,99 @@
+#include "data/byte_stream.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 18;
+constexpr size_t kSkipped = size_t{1} << 20;
+constexpr std::array<uint8_t, 2> kMagic = {0x1f, 0x8b};
+
+}  // namespace
+
+absl::StatusOr<size_t> ByteStream::Read(absl::Span<uint8_t> to) {
+  if (absl::Status status = begun_ ? absl::OkStatus() : Begin(); !status.ok()) return status;
+  const absl::StatusOr<size_t> got = inflate_ == nullptr ? source_.Read(offset_, to) : Unpack(to);
+  if (got.ok()) offset_ += *got;
+  return got;
+}
+
+absl::StatusOr<uint64_t> ByteStream::SkipToEnd() {
+  if (absl::Status status = begun_ ? absl::OkStatus() : Begin(); !status.ok()) return status;
+  if (inflate_ == nullptr) return source_.size();
+  std::vector<uint8_t> some(kSkipped);
+  for (size_t got = kSkipped; got == kSkipped;) {
+    const absl::StatusOr<size_t> more = Read(absl::MakeSpan(some));
+    if (!more.ok()) return more.status();
+    got = *more;
+  }
+  return offset_;
+}
+
+absl::Status ByteStream::Begin() {
+  std::array<uint8_t, 2> magic{};
+  const absl::StatusOr<size_t> got = source_.Read(0, absl::MakeSpan(magic));
+  if (!got.ok()) return got.status();
+  begun_ = true;
+  if (*got < magic.size() || magic != kMagic) return absl::OkStatus();
+  packed_.resize(kPiece);
+  inflate_ = std::make_unique<inflate_state>();
+  isal_inflate_init(inflate_.get());
+  return absl::OkStatus();
+}
+
+// Leaves avail_in at 0 at the source's end.
+absl::Status ByteStream::Refill() {
+  if (inflate_->avail_in > 0) return absl::OkStatus();
+  const absl::StatusOr<size_t> got = source_.Read(taken_, absl::MakeSpan(packed_));
+  if (!got.ok()) return got.status();
+  taken_ += *got;
+  inflate_->next_in = packed_.data();
+  inflate_->avail_in = static_cast<uint32_t>(*got);
+  return absl::OkStatus();
+}
+
+// Leaves between_ set where no member follows.
+absl::Status ByteStream::BeginMember() {
+  for (;;) {
+    if (absl::Status status = Refill(); !status.ok()) return status;
+    if (inflate_->avail_in == 0) return absl::OkStatus();
+    if (offset_ == 0 || *inflate_->next_in != 0) break;  // zeros may follow the last member, as tapes had them
+    ++inflate_->next_in;
+    --inflate_->avail_in;
+  }
+  if (*inflate_->next_in != kMagic[0]) return Damaged("other bytes follow what is gzipped");
+  isal_inflate_reset(inflate_.get());
+  inflate_->crc_flag = ISAL_GZIP;
+  between_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> ByteStream::Unpack(absl::Span<uint8_t> to) {
+  size_t got = 0;
+  while (got < to.size()) {
+    if (between_) {
+      if (absl::Status status = BeginMember(); !status.ok()) return status;
+      if (between_) break;
+    }
+    if (absl::Status status = Refill(); !status.ok()) return status;
+    const uint32_t room = static_cast<uint32_t>(std::min(to.size() - got, kSkipped)), had = inflate_->avail_in;
+    inflate_->next_out = to.data() + got;
+    inflate_->avail_out = room;
+    if (isal_inflate(inflate_.get()) != ISAL_DECOMP_OK) return Damaged("it is no gzip, or its checksum is wrong");
+    const size_t more = room - inflate_->avail_out;
+    got += more;
+    between_ = inflate_->block_state == ISAL_BLOCK_FINISH;
+    if (!between_ && had == 0 && more == 0) return Damaged("truncated within what is gzipped");
+  }
+  return got;
+}
+
+absl::Status ByteStream::Damaged(const char* what) const {
+  return absl::DataLossError(absl::StrCat(source_.name(), ": unreadable after byte ", offset_, ": ", what));
+}
+
+}  // namespace downpour

@@ -1,0 +1,115 @@
+#include "data/byte_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+using testing::HasSubstr;
+
+class TextSource final : public ByteSource {
+ public:
+  explicit TextSource(std::string text) : text_(std::move(text)) {}
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return text_.size(); }
+  absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<uint8_t> to) const override {
+    const size_t from = std::min<uint64_t>(offset, text_.size()), count = std::min(to.size(), text_.size() - from);
+    std::copy_n(text_.begin() + static_cast<ptrdiff_t>(from), count, to.begin());
+    return count;
+  }
+
+ private:
+  const std::string text_, name_ = "source";
+};
+
+// By zlib, whose users most files are of.
+std::string Packed(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&stream, text.size()), 0);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+// What a stream gives, read in pieces of that size; or its error.
+std::string Unpacked(const std::string& source, size_t piece = 1000) {
+  const TextSource text(source);
+  ByteStream stream(text);
+  std::string all;
+  for (std::vector<uint8_t> some(piece);;) {
+    const absl::StatusOr<size_t> got = stream.Read(absl::MakeSpan(some));
+    if (!got.ok()) return std::string(got.status().message());
+    all.append(some.begin(), some.begin() + static_cast<ptrdiff_t>(*got));
+    EXPECT_EQ(stream.offset(), all.size());
+    if (*got < piece) return all;
+  }
+}
+
+std::string Noise(size_t bytes) {
+  std::string noise;
+  for (uint32_t seed = 1; noise.size() < bytes; seed = seed * 1664525u + 1013904223u) {
+    noise += static_cast<char>(seed >> 24);
+  }
+  return noise;
+}
+
+TEST(ByteStreamTest, PlainBytesComeAsTheyAre) {
+  for (const std::string text : {"", "a", "\x1f", "plain text"}) EXPECT_EQ(Unpacked(text), text);
+  EXPECT_EQ(Unpacked(Noise(5000), 1), Noise(5000));
+}
+
+TEST(ByteStreamTest, PackedOnesAreUnpackedInPiecesOfAnySize) {
+  const std::string noise = Noise(700'000), zeros(3'000'000, 0);  // more than one piece of the source, and far less
+  for (const size_t piece : {size_t{997}, size_t{65536}, size_t{10'000'000}}) {
+    EXPECT_EQ(Unpacked(Packed(noise), piece), noise) << piece;
+    EXPECT_EQ(Unpacked(Packed(zeros), piece), zeros) << piece;
+  }
+  EXPECT_EQ(Unpacked(Packed("abc"), 1), "abc");
+  EXPECT_EQ(Unpacked(Packed("")), "");
+}
+
+TEST(ByteStreamTest, SeveralMembersFollowEachOther) {
+  const std::string members = Packed("one ") + Packed("") + Packed("two") + Packed(Noise(300'000));
+  EXPECT_EQ(Unpacked(members), "one two" + Noise(300'000));
+  EXPECT_EQ(Unpacked(members + std::string(600'000, 0)), "one two" + Noise(300'000)) << "zeros may follow";
+}
+
+TEST(ByteStreamTest, CutAnywhereItIsRefused) {
+  const std::string packed = Packed("one, two, three") + Packed("four");
+  const size_t first = Packed("one, two, three").size();
+  for (size_t keep = 2; keep < packed.size(); ++keep) {
+    if (keep == first) continue;  // a whole file
+    EXPECT_THAT(Unpacked(packed.substr(0, keep)), HasSubstr("source: unreadable after byte ")) << keep;
+  }
+}
+
+TEST(ByteStreamTest, ADamagedByteIsRefused) {
+  const std::string packed = Packed(Noise(200));
+  for (size_t at = 10; at < packed.size(); ++at) {  // behind the header, which has a time and a system besides
+    std::string damaged = packed;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    EXPECT_THAT(Unpacked(damaged), HasSubstr("source: unreadable after byte ")) << at;
+  }
+  EXPECT_THAT(Unpacked(packed + "x"), HasSubstr("other bytes follow what is gzipped"));
+}
+
+TEST(ByteStreamTest, SkippedBytesAreCounted) {
+  const TextSource packed(Packed(Noise(5'000'000))), plain("abc");
+  EXPECT_EQ(ByteStream(packed).SkipToEnd().value(), 5'000'000u);
+  EXPECT_EQ(ByteStream(plain).SkipToEnd().value(), 3u);
+}
+
+}  // namespace
+}  // namespace downpour
