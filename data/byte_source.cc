@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   const bool is_file = fstat(fd, &at) == 0 && S_ISREG(at.st_mode);
   auto source = std::make_unique<FileSource>(path, fd, static_cast<uint64_t>(at.st_size));
   if (is_file) return source;
-  return absl::InvalidArgumentError(path + " is no regular file: name one of data");
+  return absl::InvalidArgumentError(path + " is no regular file: name a file of data");
 }
 
 }  // namespace downpour

@@ -35,7 +35,7 @@ TEST(ByteSourceTest, WhatIsNoFileIsRefusedByName) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const absl::Status status = OpenFile(pipe).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), pipe + " is no regular file: name one of data");
+  EXPECT_EQ(status.message(), pipe + " is no regular file: name a file of data");
 }
 
 }  // namespace

@@ -332,7 +332,7 @@ TEST(Check, AFolderIsNoFileOfData) {
   PutFile(dir + "/job.yaml", MnistJob());
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "data.train.images=" + dir}).err,
-              HasSubstr(dir + " is no regular file: name one of IDX data; name whole files"));
+              HasSubstr(dir + " is no regular file: name a file of data; name whole files"));
 }
 
 TEST(Check, EveryErrorAtOnceAndExit78) {
