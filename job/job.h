@@ -137,7 +137,7 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// The job's method, or what auto is for it: never kAuto. docs/LEARNING.md has what auto was chosen by.
+// The job's method, or what auto is for it: never kAuto. docs/research/staleness.md says how it was chosen.
 StalenessMethod MethodOf(const TrainingSpec& training);
 
 // Those of the servers' optimizer; with sync one more, the last, that sums up a group's gradients.

@@ -1,7 +1,8 @@
 // The slice grid: every variable cut into slices, by the model alone and never by the number of servers.
 //
 // Shapes: a slice is a run of a variable's row-major elements, at most 1 MiB (262,144 floats). A variable that fits is
-//   one slice, in small models too: a server that sees the whole matrix damps stale steps better (docs/LEARNING.md).
+//   one slice, in small models too: a server that sees the whole matrix damps stale steps better
+//   (docs/research/staleness.md).
 // Units: bytes() are a slice's as it is kept, WireBytes() those of its gradient and its values on their way.
 // Order: slice ids are dense, by variable, then by offset.
 // Tests: tests/unit/job/slice_grid_test.cc.

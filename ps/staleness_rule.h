@@ -51,8 +51,9 @@
 // while gain times delay is small, and so b / s keeps that product from growing.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
-//   (docs/LEARNING.md), and steepRate likewise. Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory
-//   must change. LeCun et al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep.
+//   (docs/research/staleness.md), and steepRate likewise. Mitliagkas et al., "Asynchrony begets Momentum", 2016, say
+//   why memory must change. LeCun et al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the
+//   loss steep.
 //   That momentum hurts where what local steps bring is stale: Liu et al., "Asynchronous Local-SGD Training for
 //   Language Modeling", 2024. That rates which fall with every gradient, those of other workers too, go well with
 //   stale ones: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012, of Adagrad.

@@ -1,4 +1,4 @@
-"""How the sample job learns with ever more workers: the rows of docs/LEARNING.md.
+"""How the sample job learns with ever more workers: rows of docs/research/staleness.md.
 
     learning.py BUILD_DIR DATA_DIR [--workers 1,4,8,16] [--seeds 3] [--delay MS] [KEY=VALUE ...]
 

@@ -1,4 +1,4 @@
-"""What the residuals of `training.wire: bf16` cost when they are lost: a table of docs/LEARNING.md.
+"""What the residuals of `training.wire: bf16` cost when they are lost: a table of docs/research/slow_links.md.
 
     lost_residuals.py BUILD_DIR DATA_DIR [--workers 4] [--epochs 10] [--seeds 3] [--every 20] [KEY=VALUE ...]
 

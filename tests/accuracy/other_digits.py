@@ -1,4 +1,4 @@
-"""Makes nine other sets of MNIST's digits, each harder in its own way: a table of docs/LEARNING.md.
+"""Makes nine other sets of MNIST's digits, each harder in its own way: a table of docs/research/staleness.md.
 
     other_digits.py MNIST_DIR FOLDER [--seed 11]
 

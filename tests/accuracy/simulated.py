@@ -1,4 +1,4 @@
-"""How the sample job learns with more workers than there are cores: rows of docs/LEARNING.md, in simulated time.
+"""How the sample job learns with more workers than there are cores: rows of docs/research/staleness.md.
 
     simulated.py BUILD_DIR DATA_DIR [--workers 1,16,64] [--rates 1] [--draws 1] [--jobs 1] [KEY=VALUE ...]
 

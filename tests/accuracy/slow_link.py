@@ -1,4 +1,4 @@
-"""What local steps save on slow links: the tables "Slow links" of docs/LEARNING.md.
+"""What local steps save on slow links: a table of docs/research/slow_links.md.
 
     slow_link.py BUILD_DIR DATA_DIR [--workers 2] [--delay 20] [--mbps 100] [--epochs 1] [--steps 1,16] [KEY=VALUE ...]
 

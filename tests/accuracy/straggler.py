@@ -1,4 +1,4 @@
-"""What one slow worker costs: the table "One slow worker" of docs/LEARNING.md.
+"""What one slow worker costs: the table "One slow worker" of docs/research/staleness.md.
 
     straggler.py BUILD_DIR DATA_DIR [--workers 8] [--slower 4] [--step 40] [--runs 3] [--epochs 2]
                  [--only async]...

@@ -1,4 +1,4 @@
-"""Draws a set whose labels a random network gives: the rows "teacher" of docs/LEARNING.md.
+"""Draws a set whose labels a random network gives: the rows "teacher" of docs/research/staleness.md.
 
     teacher.py FOLDER [--seed 7]
 

@@ -12,7 +12,7 @@
 namespace downpour {
 namespace {
 
-// The rows of docs/LEARNING.md, and those of `rate` of docs/OPTIMIZERS.md.
+// The rows of docs/research/staleness.md, and those of `rate` of docs/OPTIMIZERS.md.
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;  // with `none` they lose a point, and 16 of them most runs
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
