@@ -124,7 +124,7 @@ std::optional<double> RemainingSeconds(const ChiefView& chief) {
 std::optional<double> AllowedSeconds(const ChiefView& chief) {
   const Duration limit = chief.job.scheduling.max_running_time;
   if (chief.life.ended() || limit == Duration::zero()) return std::nullopt;
-  return std::max(0.0, Seconds(limit - (chief.context.now - chief.context.started)));
+  return std::max(0.0, Seconds(limit - chief.context.Ran()));
 }
 
 EvaluationReport OfEvaluation(const ChiefView& chief) {
