@@ -13,6 +13,7 @@
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "chief/departures.h"
+#include "chief/epilogue.h"
 #include "chief/evaluation.h"
 #include "chief/failure_log.h"
 #include "chief/job_life.h"
@@ -56,6 +57,7 @@ struct ChiefView {
   const LearningWatch& learning;
   const Spares& spares;
   const Work& work;
+  const Epilogue& epilogue;
 
   // What people are told of leases: of the checkpoint that is gone on from, until the slices have reported.
   const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
