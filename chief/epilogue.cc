@@ -20,6 +20,13 @@ const Task* Epilogue::worker() const {
   return task != nullptr && task->alive() ? task : nullptr;
 }
 
+const Task* Epilogue::master() const {
+  if (chief_.job.python.module.empty()) return nullptr;
+  if (attempts_ > 0) return chief_.members.Find(worker_);
+  const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  return workers.empty() ? nullptr : workers.front();
+}
+
 // Where early stopping chose, fit() returns the best values, else the newest.
 Round Epilogue::Chosen() const {
   const Round best = chief_.journal.record().best.round;

@@ -60,6 +60,8 @@ class Epilogue {
   // A job without a program of the user's own has none.
   bool IsOver() const { return chief_.job.python.module.empty() || over_; }
   const absl::Status& failure() const { return failure_; }
+  // For people: who runs it, ran it, or is next to; null: nobody.
+  const Task* master() const;
 
  private:
   const Task* worker() const;  // who runs it; null: nobody
