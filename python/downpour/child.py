@@ -22,7 +22,7 @@ import sys
 import traceback
 from typing import NoReturn, Optional
 
-from downpour import environment, missing_modules, modes
+from downpour import environment, missing_modules, modes, task_log
 from downpour.errors import MisuseError, TrainingError
 from downpour.foreign_strategies import refuse_strategies
 
@@ -32,8 +32,7 @@ ONE_EXAMPLE = "batch norm needs 2 or more in a batch: take a training.batchSize 
 
 def main(words: list[str]) -> NoReturn:
     options = _options(words)
-    os.dup2(2, 1)
-    sys.stdout.reconfigure(line_buffering=True)
+    task_log.take_prints()
     work: Optional[modes.Work] = None
     if options.verb == "work":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's

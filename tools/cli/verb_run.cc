@@ -34,6 +34,7 @@
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/data_facts.h"
+#include "tools/cli/doctor_job.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cli/python_code.h"
@@ -269,6 +270,9 @@ int RunCluster(RunOptions options, Streams streams) {
   const bool has_its_data = HasItsData(parsed, has_begun, streams);  // told beside what the job file has wrong
   if (!parsed.ok()) return SayWhichCodeIsMissing(options, streams);
   if (!has_its_data) return kExitBadJobFile;
+  if (const std::string why = WhyFilesEndEarly(FileSizeLimit(), LargestFileOf(parsed.job)); !why.empty()) {
+    return Complain(streams, "run", why, kExitFailed);
+  }
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
