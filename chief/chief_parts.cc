@@ -47,7 +47,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
                 learning, work, evaluations, checkpoints}),
       losses({context, journal, failures, members, recovery, work, shutdown}),
       history({context, job, storage, life, journal, members, ledger, evaluation, progress}),
-      epilogue({context, job, timing, journal, storage, members, rounds, history}),
+      epilogue({context, job, timing, journal, storage, members, rounds, history.epochs()}),
       lifecycle({context, job, life, preparation, training, checkpoints, epilogue, recovery, work, shutdown}),
       commands({context, options, life, counts, journal, members, interval, lifecycle}) {}
 

@@ -83,7 +83,7 @@ void Epilogue::Begin(uint32_t term) {
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   name_ = (*ready)->name;
-  history_ = chief_.history.EpochsText();
+  history_ = chief_.epochs.Text();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;
   chief_.context.out.Info(absl::StrCat("the job is trained: ", name_, " runs the rest of the program",
                                        attempts_ == 1 ? "" : absl::StrCat(", attempt ", attempts_)));

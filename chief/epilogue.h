@@ -24,7 +24,7 @@
 #include "chief/checkpoint_rounds.h"
 #include "chief/folder/journal.h"
 #include "chief/folder/storage.h"
-#include "chief/history.h"
+#include "chief/known/epoch_table.h"
 #include "chief/known/membership.h"
 #include "chief/known/step_context.h"
 #include "job/job.h"
@@ -47,7 +47,7 @@ class Epilogue {
     Storage& storage;
     Membership& members;
     const CheckpointRounds& rounds;
-    const History& history;
+    const EpochTable& epochs;
   };
   explicit Epilogue(const Parts& chief) : chief_(chief) {}
 

@@ -1,4 +1,4 @@
-"""Tasks that may have fewer open files than their job has connections, or shorter files; what the doctor says of both."""
+"""Tasks that may have fewer open files than their job has connections, or shorter files; what the doctor says."""
 
 import re
 import resource

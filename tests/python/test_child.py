@@ -12,6 +12,7 @@ import unittest
 from package import is_there  # first: it says where the others are
 
 if is_there("torch"):
+    import forked
     from worker import COMMAND, LONG, ChildTest
 else:
     ChildTest = unittest.TestCase
@@ -301,15 +302,14 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
 
 @unittest.skipUnless(is_there("torch"), "python3-torch is not there: no child is started with it")
 class DeathTest(ChildTest):
+    if is_there("torch"):
+        start = staticmethod(forked.start)
+
     def work_with(self, change, **options):
         """A worker of a module that is described as usual and then does this."""
         self.write(TASK.replace("{change}", "if sys.argv[1:]:\n" + "\n".join(f"    {l}" for l in change.splitlines())))
         description, initial, _ = self.describe()
-        from worker import Worker
-
-        worker = Worker(description, initial, self.words("work"), self.environment, **options)
-        self.addCleanup(self.close, worker)
-        return worker
+        return self.worker(description, initial, self.words("work"), **options)
 
     RAISING = """
 def fails(output, target):
