@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "chief/known/event_records.h"
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "runtime/learning_rate.h"
-#include "schema/codec.h"
 
 namespace downpour {
 namespace {

@@ -22,8 +22,8 @@ class EpochTable {
 
   void Note(const nlohmann::json& line);
 
-  // JSON, at most kMaxTextBytes: an object for each epoch, the newest if there are too many, with epoch, loss, evalLoss,
-  // evalAccuracy and the metrics, as far as they are known.
+  // JSON, at most kMaxTextBytes: an object for each epoch, the newest if there are too many, with epoch, loss,
+  // evalLoss, evalAccuracy and the metrics, as far as they are known.
   std::string Text() const;
 
  private:
