@@ -28,7 +28,7 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
     failure_ = absl::DataLossError(absl::StrCat(ManifestPath(Round()), " is of another model"));
     initial_.reset();
   }
-  for (const Task* task : servers) Seat(servers_.emplace_back(), *task);
+  for (const Task* task : servers) Fill(servers_.emplace_back(), *task);
   homes_.resize(grid_.size());
   // A11: every term places all slices again, so that no epoch of an earlier chief is given out twice.
   epochs_.assign(grid_.size(), {term_, 0});
@@ -50,7 +50,7 @@ void Assignment::TakeOver(const std::vector<Task*>& servers, std::vector<Manifes
                                      [task](const Server& candidate) { return candidate.name == task->name; });
     // B11: only where another process has come; one that is merely silent keeps its slices.
     if (server == servers_.end() || server->incarnation == task->incarnation) continue;
-    Seat(*server, *task);
+    Fill(*server, *task);
     for (const SliceId slice : server->slices) Renew(slice, server->holds, sources_.size());
   }
   Tick();
@@ -67,7 +67,7 @@ void Assignment::Learn(std::vector<Manifest> checkpoints) {
   }
 }
 
-void Assignment::Seat(Server& server, const Task& task) {
+void Assignment::Fill(Server& server, const Task& task) {
   server.incarnation = task.incarnation;
   server.name = task.name;
   server.endpoint = task.process.endpoint;
@@ -100,7 +100,7 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
   home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
   if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, context_.now);
   if (Begins(home) && !lost_.empty()) failure_ = absl::DataLossError(lost_);
-  // core 4: before any message names the new source.
+  // core 4: the epoch rises before any message names the new source, so the old place cannot answer for it.
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
   server.next_assign = context_.now;
@@ -272,13 +272,13 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
     return absl::InvalidArgumentError(
         absl::StrCat("a report of slice ", ToNumber(item.slice), ", which ", server.name, " holds"));
   }
-  // core 4: of an epoch that is over, or doubled.
+  // core 4: a report of an epoch that is over, or a second copy of one, changes nothing.
   if (item.epoch != epochs_[ToNumber(item.slice)] || home.stage == Home::Stage::kReported) return absl::OkStatus();
   if (!item.error.empty()) {
     FallBack(item.slice, item.error);
     return absl::OkStatus();
   }
-  // A2: what it held may be of before another process had its place.
+  // A2: a ps that slept while another process had its place may hold an older state, which lacks committed leases.
   if (home.held && home.source > 0 && !item.finished.Covers(SourceOf(home).committed)) {
     FallBack(item.slice, "what its process held lacks leases of the newest checkpoint");
     return absl::OkStatus();

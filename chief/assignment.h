@@ -114,7 +114,7 @@ class Assignment {
   }
   const Manifest& SourceOf(const Home& home) const { return home.source == 0 ? *initial_ : sources_[home.source - 1]; }
   void Learn(std::vector<Manifest> checkpoints);
-  void Seat(Server& server, const Task& task);
+  void Fill(Server& server, const Task& task);
   void Renew(SliceId slice, bool held, size_t source);
   void SendAssign(Server& server);
   void Restore(Server& server);
@@ -135,7 +135,7 @@ class Assignment {
   const SliceGrid& grid_;
   const Timing timing_;
 
-  uint32_t term_ = 0;  // of every epoch that is given out here (A11)
+  uint32_t term_ = 0;  // of every epoch that is given out here; no earlier chief had it (A11)
   uint64_t train_examples_ = 0;
   std::vector<Manifest> sources_;    // oldest first, so that newer ones change no index; while any slice needs them
   std::optional<Manifest> initial_;  // as Place was told, as is the next

@@ -143,8 +143,9 @@ absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice, 
   return absl::OkStatus();
 }
 
-// A4: else the manifest would promise what the record lacks. The round continues. So it finds what every slice lacks,
-// and a worker's false reports keep no checkpoint from becoming durable.
+// A4: a record must hold all that the manifest calls committed, else the manifest would promise what the record lacks.
+// The round continues. So it finds what every slice lacks, and a worker's false reports keep no checkpoint from
+// becoming durable.
 void CheckpointRounds::PromiseOnly(const IntervalSet& finished) {
   if (finished.Covers(head_.committed)) return;
   const IntervalSet lacking = head_.committed.Except(finished);

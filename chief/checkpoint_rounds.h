@@ -77,7 +77,7 @@ class CheckpointRounds {
   bool active() const { return active_; }
   // Of a round: the ps are asked for records, and not all of them are in their files.
   bool collecting() const { return active_ && !committing_ && files_.front().next_ask != Time{}; }
-  // The last that began; before the first, the one that is gone on from. {0, 0}: there is none.
+  // The last that began; before the first, the one that the job continues from. {0, 0}: there is none.
   Round newest() const { return std::max(round_, durable_ ? durable_->round : Round()); }
   // Of an error: what has to be mended; a ps alone comes and goes, and of one that is gone its slices come back.
   enum class Cause { kDisk, kPs, kPsGone };

@@ -65,7 +65,7 @@ struct ChiefParts {
   DataPlan data;
   Assignment assignment;
   LeaseLedger ledger;
-  LeaseLedger resumed;  // by the checkpoint that is gone on from
+  LeaseLedger resumed;  // by the checkpoint that the job continues from
   Evaluation evaluation;
   CheckpointRounds rounds;
   CheckpointInterval interval;

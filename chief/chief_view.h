@@ -59,7 +59,7 @@ struct ChiefView {
   const Work& work;
   const Epilogue& epilogue;
 
-  // What people are told of leases: of the checkpoint that is gone on from, until the slices have reported.
+  // What people are told of leases: of the checkpoint that the job continues from, until the slices have reported.
   const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
   // With which the job ends: those of its file, unless it stops early.
   uint64_t Epochs() const {

@@ -83,11 +83,11 @@ void Departures::RoundBegins() {
 // That was trained since a checkpoint: it came with nothing, and has no slice, or no worker was told of any yet.
 bool Departures::HasNothing(const Task& server) const {
   const auto& servers = chief_.assignment.servers();
-  const auto seat = std::find_if(servers.begin(), servers.end(), [&server](const Assignment::Server& candidate) {
+  const auto holder = std::find_if(servers.begin(), servers.end(), [&server](const Assignment::Server& candidate) {
     return candidate.incarnation == server.incarnation;
   });
-  if (seat != servers.end() && seat->slices.empty()) return true;
-  return !server.holds && (seat == servers.end() || !chief_.ledger.is_open());
+  if (holder != servers.end() && holder->slices.empty()) return true;
+  return !server.holds && (holder == servers.end() || !chief_.ledger.is_open());
 }
 
 }  // namespace downpour

@@ -36,7 +36,7 @@ void Lifecycle::Advance() {
   }
   if (!chief_.recovery.failure().ok()) return chief_.shutdown.Fail(chief_.recovery.failure());
   if (const auto skipped = chief_.checkpoints.too_many_skipped()) return FailOfSkips(*skipped);
-  // core 1: before the ledger grants or commits anything more.
+  // core 1: the slices' reports come before the ledger grants or commits anything more.
   chief_.training.FollowReports();
   if (!chief_.life.prepared) Prepare();
   if (chief_.life.state == JobState::kRunning) Train();

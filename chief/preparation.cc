@@ -22,7 +22,7 @@ void Preparation::Begin(const Started& started, std::function<void(const Startup
 
 void Preparation::Lead(const Startup::Outcome& outcome) {
   const JobSpec& job = chief_.options.job;
-  // It is durable by now: what is named by it is new (conversation 11).
+  // The term is durable by now, so every name that is made of it is new (conversation 11).
   chief_.life.term = outcome.term;
   chief_.members.Begin(chief_.context.now, outcome.term, chief_.journal.record().run);
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
@@ -59,7 +59,8 @@ void Preparation::Resume() {
   const Manifest& newest = sources_.front();
   const Round known = chief_.journal.record().newest;
   if (known > chief_.store.newest()) {
-    chief_.failures.Add("chief", absl::StrCat(chief_.store.WhyNot(known), "; an older checkpoint is gone on from"));
+    chief_.failures.Add("chief",
+                        absl::StrCat(chief_.store.WhyNot(known), "; the job continues from an older checkpoint"));
   }
   chief_.data.Recall(DataOf(newest), absl::StrCat("checkpoint ", ToString(newest.round)));
   chief_.resumed.Open(chief_.data.plan(), newest.committed);

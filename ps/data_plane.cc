@@ -149,7 +149,7 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
       counted = has_effect || item.gradient.empty();
       break;
     case LeaseCounters::Verdict::kDuplicate:
-      // A1: also one of a lease that was finished long ago.
+      // A1: a late duplicate finds its lease finished, however long ago that was, and changes nothing.
       ++session_.stats().pushes_duplicate;
       Trace(TraceRecord::Kind::kDuplicate, push, item.slice, slice, effects);
       break;

@@ -82,7 +82,7 @@ void LeaseCounters::Consume(LeaseId lease, Step step, Step steps) {
   const auto at = std::lower_bound(open_.begin(), open_.end(), lease, Before);
   const bool is_open = at != open_.end() && at->lease == lease;
   if (step == steps) {
-    // core 2: it moves, and is not forgotten.
+    // core 2: a finished lease moves into the set, and is never forgotten.
     if (is_open) open_.erase(at);
     Finish(lease);
   } else if (is_open) {

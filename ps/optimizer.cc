@@ -72,7 +72,7 @@ GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpa
   const auto step = absl::MakeSpan(buffers->step.data(), gradient.size());
   if (raises) {
     CopyNumbers(gradient, step.data());
-    RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), step);
+    ScaleRemainder(run, kSteepDirections, static_cast<float>(damping.beside), step);
     return absl::Span<const float>(step);
   }
   const KeptShare keep = {static_cast<float>(damping.steep_least), static_cast<float>(damping.steep_most)};

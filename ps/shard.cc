@@ -98,7 +98,7 @@ SliceReport::Item Shard::Report(SliceId slice) const {
   const Place& place = places_[ToNumber(slice)];
   SliceReport::Item item{.slice = slice, .epoch = place.epoch, .error = place.error, .finished = {}};
   if (place.served != nullptr) {
-    // A3: what the slice has, and not what a manifest says of it.
+    // A3: the report says what the slice has, and not what a manifest says of it.
     item.finished = place.served->counters.finished();
   }
   return item;

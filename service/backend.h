@@ -7,7 +7,7 @@
 //   backend->Start(order, folder);  backend->Stop(job, folder);
 //
 // Shapes: one for the life of a service. What a backend knows of a run it finds again after the service was killed.
-// Order: Start is called where Look saw nothing started, or a run that nobody attends. It leaves a mark before anything
+// Order: Start is called where Look saw nothing started, or an orphaned run. It leaves a mark before anything
 //   runs that Look finds, so a run is started at most once whenever the service is killed.
 // Errors: of Start, why the job cannot begin, and the job fails; of Stop, why nobody could be told, and it is tried
 //   again. A place that does not answer is no error: Look says so in RunSeen::unknown, and the job stays as it is.

@@ -262,14 +262,14 @@ absl::Status JobService::RefuseToStart(const std::string& why, Job* job) {
   const RunFolder folder = FolderOf(job->name);
   if (ClaimFolder(*job, folder).ok()) folder.Note('E', why);
   Refuse(why, UnixMs(), job);
-  TellItsSearch(*job);
+  ReportToSearch(*job);
   return Keep(*job);
 }
 
 absl::Status JobService::Keep(const Job& job) { return KeepJob(job, FolderOf(job.name), store_.get()); }
 
 // What is new of a job that its client cannot see otherwise.
-void JobService::Remark(const Job& job, const std::string& message) {
+void JobService::NoteMessage(const Job& job, const std::string& message) {
   std::string& before = messages_[job.name];
   if (before == message) return;
   before = message;
@@ -277,7 +277,7 @@ void JobService::Remark(const Job& job, const std::string& message) {
 }
 
 // In the log before in the store, as how a search ends.
-void JobService::TellItsSearch(const Job& trial) {
+void JobService::ReportToSearch(const Job& trial) {
   if (!trial.trial || trial.state != JobState::kFailed) return;
   FolderOf(trial.name.substr(0, trial.name.find('/')))
       .Note('W', absl::StrCat("trial ", TrialNumber(trial.name), " failed: ", trial.error));
@@ -295,15 +295,15 @@ absl::Status JobService::WorkOn(const std::string& name) {
     RunSeen seen = is_own ? backend_->Look(*job, folder) : RunSeen{.error = "its folder is another submission's"};
     if (job->trial && seen.started && !seen.alive) ReadObjective(folder.job_dir(), job->trial->metric, &seen);
     if (Observe(seen, UnixMs(), &*job)) {
-      TellItsSearch(*job);
+      ReportToSearch(*job);
       if (const absl::Status status = Keep(*job); !status.ok()) return status;
     }
-    Remark(*job, seen.message);
+    NoteMessage(*job, seen.message);
     if (is_own) NoteLogTime(folder.job_dir(), UnixMs());
     act = ActFor(*job, seen);
   }
   if (act == Act::kStart) return Start(*job);
-  if (act == Act::kAttend) return Attend(*job);
+  if (act == Act::kReattach) return Reattach(*job);
   if (act == Act::kStop && !folder.WasTold() && backend_->Stop(*job, folder).ok()) folder.RememberTold(true);
   return absl::OkStatus();
 }
@@ -322,7 +322,7 @@ absl::Status JobService::Start(const Job& job) {
 }
 
 // A run that lives and has no follower. One that cannot be started now is started in a later round.
-absl::Status JobService::Attend(const Job& job) {
+absl::Status JobService::Reattach(const Job& job) {
   const absl::StatusOr<RunOrder> order = OrderOf(job);
   if (!order.ok() || !backend_->Start(*order, FolderOf(job.name)).ok()) return absl::OkStatus();
   // A follower knows from its order that the job is to end. A signal as it begins would end it before it hears that.

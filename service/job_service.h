@@ -80,11 +80,11 @@ class JobService {
   absl::Status RemoveUnusedPackages(const std::vector<std::string>& uris, const std::string& goes);
   // The job has no run yet.
   absl::Status RefuseToStart(const std::string& why, Job* job);
-  void Remark(const Job& job, const std::string& message);
-  void TellItsSearch(const Job& trial);
+  void NoteMessage(const Job& job, const std::string& message);
+  void ReportToSearch(const Job& trial);
   absl::Status WorkOn(const std::string& name);
   absl::Status Start(const Job& job);
-  absl::Status Attend(const Job& job);
+  absl::Status Reattach(const Job& job);
   absl::Status Stage(const Job& job) const;
   absl::StatusOr<RunOrder> OrderOf(const Job& job) const;
   void SayWhatIsNotHonoured(const Job& job) const;

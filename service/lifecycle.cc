@@ -138,7 +138,7 @@ TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t n
 Act ActFor(const Job& job, const RunSeen& seen) {
   if (!seen.unknown.empty()) return Act::kNone;
   if (job.state == JobState::kPreparing && !seen.started && !seen.alive) return Act::kStart;
-  if (seen.alive && seen.unattended && !IsOver(job.state)) return Act::kAttend;
+  if (seen.alive && seen.orphaned && !IsOver(job.state)) return Act::kReattach;
   if (job.state == JobState::kCancelling && seen.started && seen.alive) return Act::kStop;
   return Act::kNone;
 }

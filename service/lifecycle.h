@@ -27,13 +27,13 @@
 
 namespace downpour {
 
-// What is there of a job's run, as its backend sees it (backend.h). On this machine a run is started by a keeper, which
+// What is there of a job's run, as its backend sees it (backend.h). On this machine a run is started by a shim, which
 // leaves a mark that only one can leave, and then an exit code. Whatever belongs to the run holds the run's lock.
 struct RunSeen {
   bool alive = false;        // looked at first: what a dead run left does not change
-  bool started = false;      // a keeper left its mark, so nobody may start the run again
+  bool started = false;      // a shim left its mark, so nobody may start the run again
   bool queued = false;       // alive in the queue of another scheduler, which has not begun it
-  bool unattended = false;   // alive on its hosts, but its keeper is dead: another one may attend it
+  bool orphaned = false;     // alive on its hosts, but its shim is dead: it is to be reattached
   bool cancelled = false;    // ended by somebody who was asked to end it, though not by this service
   std::string unknown = {};  // who knows of it does not answer, with its words: nothing is decided
   std::string message = {};  // why a living one is not further
@@ -71,7 +71,7 @@ TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t n
 // How many failed, and why the first of them did; empty: none has.
 std::string WordsOnFailures(const std::vector<Job>& trials);
 
-enum class Act { kNone, kStart, kAttend, kStop };
+enum class Act { kNone, kStart, kReattach, kStop };
 Act ActFor(const Job& job, const RunSeen& seen);
 
 }  // namespace downpour

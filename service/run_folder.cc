@@ -33,10 +33,10 @@ namespace fs = std::filesystem;
 constexpr int kLockFd = 3;
 constexpr int kShellSays = 128;                       // and the number of the signal that ended a program
 constexpr const char* kNoModel = "came to no model";  // tools/cli/python_code.cc
-// $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends, unless
+// $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second shim finds the mark and ends, unless
 // $2 is "again". The run's SIGTERM reaches this shell too, which waits for the run's end all the same. It holds the
 // lock until the exit code is written, so where the disk is full the job is not over before there is room.
-constexpr const char* kKeeper = R"(
+constexpr const char* kShim = R"(
 set -C
 folder=$1
 [ "$2" = again ] && set +C
@@ -108,7 +108,7 @@ RunSeen RunFolder::Look() const {
   if (!seen.started || seen.exit_code == 0) return seen;
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
   const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();
-  // A keeper that was killed left no code, and the run went on without it.
+  // A shim that was killed left no code, and the run went on without it.
   if (!seen.exit_code && summary.ok() && summary->state == "SUCCEEDED") seen.exit_code = 0;
   if (seen.exit_code == 0) return seen;
   if (summary.ok()) seen.error = summary->error;
@@ -119,13 +119,13 @@ RunSeen RunFolder::Look() const {
 absl::Status RunFolder::Start(const std::vector<std::string>& command, bool again) const {
   std::vector<std::string> words = {again ? "again" : "once"};
   words.insert(words.end(), command.begin(), command.end());
-  return Spawn(kKeeper, words);
+  return Spawn(kShim, words);
 }
 
 absl::Status RunFolder::Spawn(const char* script, const std::vector<std::string>& given) const {
   const UniqueFd lock = TakeLock(Own("lock"));
   if (!lock.ok()) return absl::UnavailableError("the run's lock is taken");
-  std::vector<std::string> words = {"/bin/sh", "-c", script, "downpour-keeper", Own("")};
+  std::vector<std::string> words = {"/bin/sh", "-c", script, "downpour-shim", Own("")};
   words.insert(words.end(), given.begin(), given.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -156,12 +156,12 @@ absl::Status RunFolder::Spawn(const char* script, const std::vector<std::string>
 absl::Status RunFolder::Stop() const {
   pid_t group = 0;
   if (!absl::SimpleAtoi(Trimmed(Own("started")), &group) || group <= 1) {
-    return absl::UnavailableError("the keeper has not told its pid yet");
+    return absl::UnavailableError("the shim has not told its pid yet");
   }
-  // While anybody of the group lives its number is not given to another one. So its leader is the keeper, or nobody.
+  // While anybody of the group lives its number is not given to another one. So its leader is the shim, or nobody.
   const absl::StatusOr<std::string> leader = ReadTextFile(absl::StrCat("/proc/", group, "/cmdline"));
   if (leader.ok() && !leader->empty() && !absl::StrContains(*leader, Own(""))) {
-    return absl::UnavailableError("the keeper has gone, and all that it started");
+    return absl::UnavailableError("the shim has gone, and all that it started");
   }
   return kill(-group, SIGTERM) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, "cannot stop the run");
 }

@@ -6,16 +6,16 @@
 //   folder.Stop();                                 // SIGTERM: one last checkpoint, and the end
 //
 // Shapes: JOB_DIR/service holds
-//   lock      held by the keeper and by all that it started, as long as one of them lives
-//   started   the keeper's mark and pid. It can be made only once, and nothing runs without it
+//   lock      held by the shim and by all that it started, as long as one of them lives
+//   started   the shim's mark and pid. It can be made only once, and nothing runs without it
 //   exit      the run's exit code
 //   told      that the run was told to stop: twice would end it at once, without a last checkpoint. A service that is
 //             killed right after the signal has not left it yet, and tells the run again
 //   job.json  what the run is given
-// Order: the keeper is a shell in a session of its own. It has the lock from its first moment, since the service took
+// Order: the shim is a shell in a session of its own. It has the lock from its first moment, since the service took
 //   it before: whoever sees the lock free and no mark knows that nothing was started.
 // Errors: of Start, where no process can be made; of Stop, where there is nobody to tell, or a stranger has the
-//   keeper's pid by now.
+//   shim's pid by now.
 // Tests: tests/unit/service/run_folder_test.cc, tests/process/test_job_service.py.
 #pragma once
 
@@ -36,7 +36,7 @@ class RunFolder {
 
   absl::Status Make() const;
   RunSeen Look() const;
-  // `again`: though another keeper has left its mark, which this one replaces: for what may be done twice.
+  // `again`: though another shim has left its mark, which this one replaces: for what may be done twice.
   absl::Status Start(const std::vector<std::string>& command, bool again = false) const;
   // A shell that runs `script` with the lock held, this run's own folder as $1 and the words behind it.
   absl::Status Spawn(const char* script, const std::vector<std::string>& words) const;
@@ -50,7 +50,7 @@ class RunFolder {
   // Why a run failed of which no summary tells.
   std::string LastWords(int exit_code) const;
   std::string LogFile() const;
-  // When the run wrote its summary or its numbers last, where no keeper left the time of its end; 0: not `since`.
+  // When the run wrote its summary or its numbers last, where no shim left the time of its end; 0: not `since`.
   int64_t LastWrittenMs(int64_t since_ms) const;
 
   std::string job_dir_;

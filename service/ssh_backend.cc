@@ -48,10 +48,10 @@ RunSeen SshBackend::Look(const Job&, const RunFolder& folder) {
   // Whoever follows may end at any point: what counts is what he has left.
   const bool begun = fs::exists(folder.job_dir() + "/cluster.begun");
   const absl::StatusOr<std::string> ended = ReadTextFile(folder.job_dir() + "/cluster.ended");
-  seen.unattended = seen.started && !seen.alive && (!seen.exit_code || (begun && !ended.ok()));
+  seen.orphaned = seen.started && !seen.alive && (!seen.exit_code || (begun && !ended.ok()));
   int code = 0;
   if (ended.ok() && seen.exit_code && absl::SimpleAtoi(*ended, &code)) seen.exit_code = code;
-  if (!seen.unattended) return seen;
+  if (!seen.orphaned) return seen;
   seen.alive = true;
   seen.exit_code.reset();
   seen.error.clear();

@@ -2,9 +2,9 @@
 //
 // Shapes: a job holds all hosts of the HOSTS file. What is of it lies there in a folder of its own, and is brought into
 //   the job folder while it runs and when it is over.
-// Order: the keeper of run_folder.h starts `deploy/cluster run`, which may be started again at any time: it leaves
-//   alone what runs on the hosts, and starts nothing of a run that is over. So a run whose keeper was killed is not
-//   lost, and another keeper attends it.
+// Order: the shim of run_folder.h starts `deploy/cluster run`, which may be started again at any time: it leaves
+//   alone what runs on the hosts, and starts nothing of a run that is over. So a run whose shim was killed is not
+//   lost, and another shim is attached to it.
 // Tests: tests/unit/service/ssh_backend_test.cc, tests/process/test_service_ssh.py.
 #pragma once
 

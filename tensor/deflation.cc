@@ -234,7 +234,7 @@ void Deflate(const MatrixRun& run, float keep, absl::Span<float> step) {
   });
 }
 
-void RaiseBeside(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step) {
+void ScaleRemainder(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step) {
   const FlushSubnormals flush;
   std::vector<float> beside(step.begin(), step.end());
   for (size_t i = 0; i < directions; ++i) Deflate(run, 0, absl::MakeSpan(beside));

@@ -3,7 +3,7 @@
 //   Deflation deflation;
 //   const auto compute = [&](size_t begin, absl::Span<float> part) { ... };  // what the rule is to subtract
 //   update.correction = deflation.Find({.columns = 256, .lead = 16}, {.least = 1.0f / 16}, compute, room_for_step);
-//   RaiseBeside({.columns = 256}, /*directions=*/4, /*factor=*/8, absl::MakeSpan(difference));
+//   ScaleRemainder({.columns = 256}, /*directions=*/4, /*factor=*/8, absl::MakeSpan(difference));
 //
 // Where the inputs of a layer have a mean that is not 0, the loss is far steeper along that mean than along anything
 // else, and the gradients of a layer's kernel are large along it: input times error. Of a sum of gradients it is the
@@ -13,14 +13,14 @@
 //   that is largest (Golub and Van Loan, "Matrix Computations", section 8.2). `keep` is |A - P|^2 / |P|^2 within
 //   bounds: P counts in full where it has no more than half of A's squares, and less the more it outweighs the rest. A
 //   stays as it is where P is 0 or squares are no finite floats. Find returns what is to be added to A for that. Of
-//   several directions each is the largest of what those before it leave, by the same iteration. RaiseBeside adds
-//   factor - 1 times what all of them leave.
+//   several directions each is the largest of what those before it leave, by the same iteration. ScaleRemainder
+//   multiplies by `factor` what all of them leave.
 // Shapes: A is a run of a matrix's row-major elements, so that its first and its last row may be parts of rows.
 // Order: the same bits on every CPU: sums have 16 parts, by the place modulo 16, that are added pairwise at last;
 //   products are rounded before they are added. Squares of rows are added in double, in their order.
-// Cost: Find takes kRounds passes over A beside that which computes it, four rows at a time. RaiseBeside takes two more
-//   for each direction. A slice lies in cache. (rows + 2 columns) floats of memory, and as many more as A has to raise
-//   what is beside.
+// Cost: Find takes kRounds passes over A beside that which computes it, four rows at a time. ScaleRemainder takes two
+//   more for each direction. A slice lies in cache. (rows + 2 columns) floats of memory, and for ScaleRemainder as many
+//   more as A has.
 // Threads: pure.
 // Tests: tests/unit/tensor/deflation_test.cc.
 #pragma once
@@ -54,6 +54,6 @@ class Deflation {
 };
 
 void Deflate(const MatrixRun& run, float keep, absl::Span<float> step);
-void RaiseBeside(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step);
+void ScaleRemainder(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step);
 
 }  // namespace downpour

@@ -158,7 +158,7 @@ void ZmqDriver::ServeClock() {
     if (next_tick_ < now)
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
     if (authenticator_) authenticator_->LimitBacklog();
-    HeedNewKeys();
+    ReloadKeys();
     if (const absl::Status status = links_.Tend(now); !status.ok()) {
       Exit exit{kExitFailed, std::string(status.message())};
       return Do(exit);
@@ -186,7 +186,7 @@ void ZmqDriver::SampleAndReport() {
   Step(std::move(sample));
 }
 
-void ZmqDriver::HeedNewKeys() {
+void ZmqDriver::ReloadKeys() {
   if (!keys_watch_) return;
   std::optional<KeyRing> changed = keys_watch_->Take();
   if (!changed) return;

@@ -109,7 +109,7 @@ class ZmqDriver {
   void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
   void ServeClock();
   void SampleAndReport();
-  void HeedNewKeys();
+  void ReloadKeys();
   bool Drained();
   void Wait();
   void Close();

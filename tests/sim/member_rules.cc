@@ -113,7 +113,7 @@ void MemberRules::OnEffect(const Process& process, const Effect& effect) {
   if (process.kind == TaskRole::kChief) return;
   if (const auto* hang_up = std::get_if<HangUp>(&effect)) hung_up_ |= hang_up->peer == breaks_again_;
   if (const auto* exit = std::get_if<Exit>(&effect); exit != nullptr && end_) CheckCode(process, exit->code);
-  if (placed_before_ && std::holds_alternative<Dial>(effect)) Add(process, "heeds a placement of a life before");
+  if (placed_before_ && std::holds_alternative<Dial>(effect)) Add(process, "takes a placement of a life before");
   const auto* send = std::get_if<Send>(&effect);
   if (send == nullptr) return;
   if (const auto* join = std::get_if<Join>(&send->message)) members_[process.life].joins = join->number + 1;

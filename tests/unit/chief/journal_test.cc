@@ -103,7 +103,7 @@ TEST_F(JournalTest, OnlyWhatChangedIsWritten) {
   EXPECT_EQ(Load()->record().ended, "SUCCEEDED");
 }
 
-TEST_F(JournalTest, TheTollIsWrittenAtOnceThenOnceASecond) {
+TEST_F(JournalTest, TheCostsAreWrittenAtOnceThenOnceASecond) {
   Advance();
   Advance(2s);
   int saves = 0;

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A chief of some term that has heeded some commands, and answers them as it is told to.
+// A chief of some term that has obeyed some commands, and answers them as it is told to.
 class JobCommandTest : public ::testing::Test {
  protected:
   using Judge = std::function<std::vector<Payload>(const Control&)>;

@@ -86,7 +86,7 @@ TEST(RoleCommandsTest, WorkersUseOneThreadUnlessTheEnvironmentSaysMore) {
 }
 
 // Else members would leave before the chief has made its last checkpoint.
-TEST(RoleCommandsTest, OnlyTheChiefHeedsNoticesOfTheMachine) {
+TEST(RoleCommandsTest, OnlyTheChiefActsOnNoticesOfTheMachine) {
   const std::pair<std::string, std::string> nobody_asked("DOWNPOUR_METADATA_SERVER", "");
   EXPECT_THAT(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment, Contains(nobody_asked));
   EXPECT_THAT(MemberProcess(Cluster(), "ps-0", "h:1", 0).environment, Contains(nobody_asked));

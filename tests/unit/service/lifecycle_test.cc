@@ -18,7 +18,7 @@ Job In(JobState state) { return {.name = "a", .state = state}; }
 TEST(LifecycleTest, ARunIsStartedOnlyWhereNobodyLeftAMark) {
   const Job job = In(JobState::kPreparing);
   EXPECT_EQ(ActFor(job, {}), Act::kStart);
-  EXPECT_EQ(ActFor(job, {.alive = true}), Act::kNone) << "a keeper is about to leave its mark";
+  EXPECT_EQ(ActFor(job, {.alive = true}), Act::kNone) << "a shim is about to leave its mark";
   EXPECT_EQ(ActFor(job, {.started = true}), Act::kNone);
   EXPECT_EQ(ActFor(In(JobState::kQueued), {}), Act::kNone);
   EXPECT_EQ(ActFor(In(JobState::kCancelling), {}), Act::kNone);
@@ -46,10 +46,10 @@ TEST(LifecycleTest, WhatWaitsInAnotherSchedulerIsNotRunning) {
   EXPECT_EQ(job.state, JobState::kRunning);
 }
 
-TEST(LifecycleTest, ARunThatNobodyAttendsIsAttendedAndNotStarted) {
-  const RunSeen seen{.alive = true, .started = true, .unattended = true};
+TEST(LifecycleTest, AnOrphanedRunIsReattachedAndNotStarted) {
+  const RunSeen seen{.alive = true, .started = true, .orphaned = true};
   for (const JobState state : {JobState::kRunning, JobState::kCancelling}) {
-    EXPECT_EQ(ActFor(In(state), seen), Act::kAttend) << NameOf(state);
+    EXPECT_EQ(ActFor(In(state), seen), Act::kReattach) << NameOf(state);
   }
   EXPECT_EQ(ActFor(In(JobState::kSucceeded), seen), Act::kNone);
 }
@@ -186,7 +186,7 @@ class Walk {
     }
     const Act act = ActFor(job, seen_);
     if (Killed()) return;
-    if (act == Act::kStart) seen_.alive = true;  // the keeper holds the lock from its first moment
+    if (act == Act::kStart) seen_.alive = true;  // the shim holds the lock from its first moment
     if (act == Act::kStop) stopping_ = true;
   }
 

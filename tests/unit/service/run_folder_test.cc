@@ -118,7 +118,7 @@ TEST_F(RunFolderTest, ARunHasTheTimesOfItsMarks) {
   EXPECT_EQ(RunFolder(folder_.path() + "/none").Look().started_ms, 0);
 }
 
-TEST_F(RunFolderTest, WithoutAKeepersWordARunEndedWhenItWroteLast) {
+TEST_F(RunFolderTest, WithoutAShimsWordARunEndedWhenItWroteLast) {
   const auto put = [&](const std::string& path, int64_t seconds) {
     std::ofstream(path, std::ios::app) << "{}";
     const timespec at{.tv_sec = seconds, .tv_nsec = 0};
@@ -130,9 +130,9 @@ TEST_F(RunFolderTest, WithoutAKeepersWordARunEndedWhenItWroteLast) {
   put(run_.job_dir() + "/metrics.jsonl", 1'600'000'000);
   EXPECT_EQ(run_.Look().ended_ms, 0) << "that is of a run before";
   put(run_.job_dir() + "/metrics.jsonl", 1'700'000'050);
-  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'050'000) << "it was killed together with its keeper";
+  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'050'000) << "it was killed together with its shim";
   put(run_.job_dir() + "/summary.json", 1'700'000'060);
-  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'060'000) << "it went on without its keeper";
+  EXPECT_EQ(run_.Look().ended_ms, 1'700'000'060'000) << "it went on without its shim";
   put(run_.Own("exit"), 1'700'000'061);
   EXPECT_EQ(run_.Look().ended_ms, 1'700'000'061'000);
 }
@@ -165,7 +165,7 @@ TEST_F(RunFolderTest, IsToldToStopAndTellsItsExitCodeStill) {
   EXPECT_EQ(WaitForEnd().exit_code, 7);
 }
 
-TEST_F(RunFolderTest, ARunThatSucceededAfterItsKeeperWasKilledHasSucceeded) {
+TEST_F(RunFolderTest, ARunThatSucceededAfterItsShimWasKilledHasSucceeded) {
   std::ofstream(run_.Own("started")) << "1\n";
   std::ofstream(run_.job_dir() + "/logs/service.log") << "downpour run: chief at 127.0.0.1:1, 2 ps, 3 workers\n";
   EXPECT_EQ(run_.Look().exit_code, std::nullopt);
@@ -185,7 +185,7 @@ TEST_F(RunFolderTest, ARunThatWasKilledGivesNoOtherReason) {
   EXPECT_EQ(seen.error, "its run was killed (exit code 137)");
 }
 
-TEST_F(RunFolderTest, AStrangerWithTheKeepersPidIsNotSignalled) {
+TEST_F(RunFolderTest, AStrangerWithTheShimsPidIsNotSignalled) {
   const pid_t stranger = fork();
   if (stranger == 0) {
     setpgid(0, 0);

@@ -53,7 +53,7 @@ TEST(SshBackendTest, TheCommandIsThatOfDeployCluster) {
   EXPECT_THAT(backend.CommandOf(order, folder), Contains("--end"));
 }
 
-TEST(SshBackendTest, ARunWhoseKeeperWasKilledLivesAndIsAttended) {
+TEST(SshBackendTest, ARunWhoseShimWasKilledLivesAndIsReattached) {
   const ScratchFolder scratch;
   const RunFolder folder(scratch.path() + "/job");
   ASSERT_TRUE(folder.Make().ok());
@@ -65,13 +65,13 @@ TEST(SshBackendTest, ARunWhoseKeeperWasKilledLivesAndIsAttended) {
   ASSERT_TRUE(folder.Start({"/bin/sh", "-c", "kill -9 $PPID"}).ok());
   wait_for_end();
   RunSeen seen = backend.Look(job, folder);
-  EXPECT_TRUE(seen.alive && seen.unattended);
-  EXPECT_EQ(ActFor(job, seen), Act::kAttend);
+  EXPECT_TRUE(seen.alive && seen.orphaned);
+  EXPECT_EQ(ActFor(job, seen), Act::kReattach);
   ASSERT_TRUE(folder.Start({"/bin/true"}, /*again=*/true).ok());
   while (!std::filesystem::exists(folder.Own("exit"))) poll(nullptr, 0, 5);
   wait_for_end();
   seen = backend.Look(job, folder);
-  EXPECT_FALSE(seen.alive || seen.unattended);
+  EXPECT_FALSE(seen.alive || seen.orphaned);
   EXPECT_EQ(seen.exit_code, 0);
 }
 
@@ -86,7 +86,7 @@ TEST(SshBackendTest, AnExitCodeCountsOnceNothingRunsOnTheHosts) {
   leave(folder.Own("exit"), "143");
   EXPECT_EQ(backend.Look(job, folder).exit_code, 143) << "nothing had begun";
   leave(folder.job_dir() + "/cluster.begun", "");
-  EXPECT_EQ(ActFor(job, backend.Look(job, folder)), Act::kAttend) << "its follower was ended before it heard why";
+  EXPECT_EQ(ActFor(job, backend.Look(job, folder)), Act::kReattach) << "its follower was ended before it heard why";
   leave(folder.job_dir() + "/cluster.ended", "0");
   EXPECT_EQ(backend.Look(job, folder).exit_code, 0) << "what is there of an earlier follower does not count";
 }

@@ -173,7 +173,7 @@ TEST_P(DeflationTest, BesideSeveralDirectionsTheBitsAreThoseOfTheLoopToo) {
   std::vector<float> a = Numbers(kColumns * 23, 3), expected = a, beside = a;
   for (int i = 0; i < 3; ++i) beside = Expected(kColumns, {.least = 0, .most = 0}, beside);
   for (size_t i = 0; i < a.size(); ++i) expected[i] = expected[i] + 7.0f * beside[i];
-  RaiseBeside({.columns = kColumns}, 3, 8, absl::MakeSpan(a));
+  ScaleRemainder({.columns = kColumns}, 3, 8, absl::MakeSpan(a));
   EXPECT_EQ(std::memcmp(a.data(), expected.data(), 4 * a.size()), 0);
 }
 
@@ -185,7 +185,7 @@ TEST_P(DeflationTest, TheLargestDirectionsStayAndTheOthersAreRaised) {
   for (size_t i = 0; i < kN; ++i) {
     if (i % 8 != 0) expected[i * kN + i] = 4;
   }
-  RaiseBeside({.columns = kN}, 2, 4, absl::MakeSpan(a));
+  ScaleRemainder({.columns = kN}, 2, 4, absl::MakeSpan(a));
   EXPECT_EQ(a, expected);
 }
 
