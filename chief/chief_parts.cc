@@ -37,7 +37,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
       work({context, job, timing, life, journal, members, data, assignment, ledger, evaluation, rounds, interval,
             progress, learning}),
       view{options, job,     context,    life,   counts,   journal,    failures, members,  data,   assignment,
-           ledger,  resumed, evaluation, rounds, interval, departures, progress, learning, spares, work},
+           ledger,  resumed, evaluation, rounds, interval, departures, progress, learning, spares, work, epilogue},
       shutdown({context, options, job, life, storage, journal, members, rounds, watchers, spares}, view),
       preparation({context, options, life, startup, journal, failures, store, members, data, assignment, rounds,
                    resumed, recovery}),
@@ -47,7 +47,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
                 learning, work, evaluations, checkpoints}),
       losses({context, journal, failures, members, recovery, work, shutdown}),
       history({context, job, storage, life, journal, members, ledger, evaluation, progress}),
-      epilogue({context, job, timing, journal, storage, members, rounds, history}),
+      epilogue({context, job, timing, journal, storage, members, rounds, history.epochs()}),
       lifecycle({context, job, life, preparation, training, checkpoints, epilogue, recovery, work, shutdown}),
       commands({context, options, life, counts, journal, members, interval, lifecycle}) {}
 

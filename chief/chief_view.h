@@ -10,6 +10,7 @@
 #include "chief/assignment.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/departures.h"
+#include "chief/epilogue.h"
 #include "chief/folder/journal.h"
 #include "chief/known/checkpoint_interval.h"
 #include "chief/known/data_plan.h"
@@ -56,6 +57,7 @@ struct ChiefView {
   const LearningWatch& learning;
   const Spares& spares;
   const Work& work;
+  const Epilogue& epilogue;
 
   // What people are told of leases: of the checkpoint that the job continues from, until the slices have reported.
   const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }

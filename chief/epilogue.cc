@@ -20,6 +20,13 @@ const Task* Epilogue::worker() const {
   return task != nullptr && task->alive() ? task : nullptr;
 }
 
+const Task* Epilogue::master() const {
+  if (chief_.job.python.module.empty()) return nullptr;
+  if (attempts_ > 0) return chief_.members.Find(worker_);
+  const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  return workers.empty() ? nullptr : workers.front();
+}
+
 // Where early stopping chose, fit() returns the best values, else the newest.
 Round Epilogue::Chosen() const {
   const Round best = chief_.journal.record().best.round;
@@ -76,7 +83,7 @@ void Epilogue::Begin(uint32_t term) {
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   name_ = (*ready)->name;
-  history_ = chief_.history.EpochsText();
+  history_ = chief_.epochs.Text();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;
   chief_.context.out.Info(absl::StrCat("the job is trained: ", name_, " runs the rest of the program",
                                        attempts_ == 1 ? "" : absl::StrCat(", attempt ", attempts_)));

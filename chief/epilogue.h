@@ -24,7 +24,7 @@
 #include "chief/checkpoint_rounds.h"
 #include "chief/folder/journal.h"
 #include "chief/folder/storage.h"
-#include "chief/history.h"
+#include "chief/known/epoch_table.h"
 #include "chief/known/membership.h"
 #include "chief/known/step_context.h"
 #include "job/job.h"
@@ -47,7 +47,7 @@ class Epilogue {
     Storage& storage;
     Membership& members;
     const CheckpointRounds& rounds;
-    const History& history;
+    const EpochTable& epochs;
   };
   explicit Epilogue(const Parts& chief) : chief_(chief) {}
 
@@ -60,6 +60,8 @@ class Epilogue {
   // A job without a program of the user's own has none.
   bool IsOver() const { return chief_.job.python.module.empty() || over_; }
   const absl::Status& failure() const { return failure_; }
+  // For people: who runs it, ran it, or is next to; null: nobody.
+  const Task* master() const;
 
  private:
   const Task* worker() const;  // who runs it; null: nobody

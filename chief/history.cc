@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "chief/known/event_records.h"
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "runtime/learning_rate.h"
-#include "schema/codec.h"
 
 namespace downpour {
 namespace {
@@ -24,7 +21,6 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kReadAtOnce = uint64_t{256} << 10;
 constexpr uint64_t kMostStep = uint64_t{1} << 53;
-constexpr size_t kMostEpochs = 10'000;  // that fit() returns
 
 // The settings from which a job's learning follows, by dotted key. Those of a model in Python are its arguments.
 Json Hyperparameters(const JobSpec& job) {
@@ -220,48 +216,8 @@ void History::RecallEpochs(const std::string& text) {
   rest_ = std::move(lines.back());
   lines.pop_back();
   for (const std::string& line : lines) {
-    if (absl::StrContains(line, "\"kind\":\"e")) NoteEpochs(Json::parse(line, nullptr, /*allow_exceptions=*/false));
+    if (absl::StrContains(line, "\"kind\":\"e")) epochs_.Note(Json::parse(line, nullptr, /*allow_exceptions=*/false));
   }
-}
-
-// Numbers that are not finite are null in a line of the file.
-void History::NoteEpochs(const Json& line) {
-  if (!line.is_object()) return;
-  const auto number = [](const Json& of, const char* key) {
-    const auto found = of.find(key);
-    const bool is_known = found != of.end() && found->is_number();
-    return is_known ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
-  };
-  const double epoch = number(line, "epoch");
-  if (!(epoch >= 1 && epoch <= kMostStep)) return;
-  auto& entry = epochs_[static_cast<uint64_t>(epoch)];
-  if (line.value("kind", Json()) == "epoch") {
-    if (line.contains("loss")) entry["loss"] = number(line, "loss");
-  } else {
-    entry["evalLoss"] = number(line, "loss");
-    if (line.contains("accuracy")) entry["evalAccuracy"] = number(line, "accuracy");
-    const auto metrics = line.find("metrics");
-    if (metrics != line.end() && metrics->is_object()) {
-      for (const auto& [name, value] : metrics->items()) entry[name] = number(*metrics, name.c_str());
-    }
-  }
-  if (epochs_.size() > kMostEpochs) epochs_.erase(epochs_.begin());
-}
-
-std::string History::EpochsText() const {
-  std::vector<std::string> entries;
-  size_t bytes = 2;
-  for (auto at = epochs_.rbegin(); at != epochs_.rend(); ++at) {
-    Json entry = {{"epoch", at->first}};
-    for (const auto& [name, value] : at->second) entry[name] = value;
-    entries.push_back(entry.dump(-1, ' ', false, Json::error_handler_t::replace));
-    bytes += entries.back().size() + 1;
-    if (bytes <= kMaxTextBytes) continue;
-    entries.pop_back();
-    break;
-  }
-  std::reverse(entries.begin(), entries.end());
-  return absl::StrCat("[", absl::StrJoin(entries, ","), "]");
 }
 
 void History::Write(const Json& line) {
@@ -269,7 +225,7 @@ void History::Write(const Json& line) {
   bytes_ += text.size();
   lines_.Add(text);
   events_.Add(EventsOf(line));
-  if (HasProgram() && (line["kind"] == "epoch" || line["kind"] == "eval")) NoteEpochs(line);
+  if (HasProgram() && (line["kind"] == "epoch" || line["kind"] == "eval")) epochs_.Note(line);
 }
 
 Duration History::Pause() const {

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "chief/folder/history_file.h"
 #include "chief/folder/journal.h"
 #include "chief/folder/storage.h"
+#include "chief/known/epoch_table.h"
 #include "chief/known/evaluation.h"
 #include "chief/known/job_life.h"
 #include "chief/known/lease_ledger.h"
@@ -53,16 +53,13 @@ class History {
 
   void Observe();
 
-  // JSON, at most kMaxTextBytes, for fit() to return: an object for each epoch, the newest if there are too many, with
-  // epoch, loss, evalLoss, evalAccuracy and the metrics, as far as they are known. Of a job with a program of the
-  // user's own.
-  std::string EpochsText() const;
+  // For fit() to return, of a job with a program of the user's own.
+  const EpochTable& epochs() const { return epochs_; }
 
  private:
   void Read(uint64_t from);
   bool HasProgram() const { return !chief_.job.python.module.empty(); }  // nobody else asks for its epochs
   void RecallEpochs(const std::string& text);
-  void NoteEpochs(const nlohmann::json& line);
   void Begin();
   void Measure();  // from here on
   void NoteEvaluation();
@@ -86,7 +83,7 @@ class History {
   uint64_t bytes_ = 0;  // of metrics.jsonl
   std::string tail_;    // of the file as it was found
   std::string rest_;    // of the line that is cut by what was read of it so far
-  std::map<uint64_t, std::map<std::string, double>> epochs_;  // what fit() returns of each
+  EpochTable epochs_;
 
   uint64_t step_ = 0;  // the furthest of this run
   Time next_{};

@@ -103,7 +103,7 @@ void Lifecycle::Stop(const StopRequested& stop) {
 
 void Lifecycle::CancelIfOutOfTime() {
   const Duration limit = chief_.job.scheduling.max_running_time;
-  if (limit == Duration::zero() || chief_.context.now - chief_.context.started < limit) return;
+  if (limit == Duration::zero() || chief_.context.Ran() < limit) return;
   BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, counted from each start",
                               Seconds(limit)),
               kExitOutOfTime);

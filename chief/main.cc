@@ -40,6 +40,7 @@ ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the jo
 ABSL_FLAG(std::string, give_up, "",
           "TERM-N, the newest checkpoint of the job folder, which cannot be used: begin again");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
+ABSL_FLAG(double, ran_before, 0, "seconds of scheduling.maxRunningTime that were over before the chief was started");
 ABSL_FLAG(bool, supervised, false, "whoever starts this also starts tasks that end: nobody is told to type how");
 ABSL_FLAG(
     std::string, metrics, "",
@@ -131,6 +132,13 @@ std::optional<int> StageWhatItBeginsWith(const downpour::JobSpec& job, const std
   return std::nullopt;
 }
 
+downpour::Duration RanBefore() {
+  constexpr double kMost = 1e9;  // seconds; no number of a command line is to go beyond what a Duration holds
+  const double seconds = absl::GetFlag(FLAGS_ran_before);
+  return std::chrono::duration_cast<downpour::Duration>(
+      std::chrono::duration<double>(seconds > 0 ? std::min(seconds, kMost) : 0));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -198,6 +206,7 @@ int main(int argc, char** argv) {
                   .resume = absl::GetFlag(FLAGS_resume),
                   .give_up = *give_up,
                   .nonce = RandomNonce(),
+                  .ran_before = RanBefore(),
                   .timing = {}});
   return RunRole(role, PeerRole::kChief, listen,
                  {.mailbox = &mailbox, .storage = storage->get(), .status_server = metrics->get()}, folder);

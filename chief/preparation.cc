@@ -10,6 +10,7 @@ namespace downpour {
 
 void Preparation::Begin(const Started& started, std::function<void(const Startup::Outcome&)> decline) {
   chief_.context.started = chief_.context.now;
+  chief_.context.ran_before = chief_.options.ran_before;
   chief_.context.started_unix_ms = started.unix_ms;
   chief_.context.boot = started.boot;
   chief_.life.endpoint = started.endpoint;

@@ -54,7 +54,7 @@ GpuReport OfGpu(const GpuStats& gpu, uint64_t workers) {
   return report;
 }
 
-TaskReport OfTask(const ChiefView& chief, const Task& task, const GpuSharers& sharers) {
+TaskReport OfTask(const ChiefView& chief, const Task& task, const GpuSharers& sharers, const Task* master) {
   const Time now = chief.context.now;
   TaskReport report;
   report.name = task.name;
@@ -89,6 +89,7 @@ TaskReport OfTask(const ChiefView& chief, const Task& task, const GpuSharers& sh
   report.waiting_for = task.alive() ? task.stats.waiting_for : "";
   report.leaving = task.leaving;
   report.is_spare = IsSpare(chief, task);
+  report.is_master = &task == master;
   report.warning = task.warning;
   if (!task.warning.empty()) report.warning_age = std::max(0.0, Seconds(now - task.warned_at));
   for (const LeaseId lease : chief.ledger.HeldBy(task.incarnation)) report.leases.push_back(ToNumber(lease));
@@ -124,7 +125,7 @@ std::optional<double> RemainingSeconds(const ChiefView& chief) {
 std::optional<double> AllowedSeconds(const ChiefView& chief) {
   const Duration limit = chief.job.scheduling.max_running_time;
   if (chief.life.ended() || limit == Duration::zero()) return std::nullopt;
-  return std::max(0.0, Seconds(limit - (chief.context.now - chief.context.started)));
+  return std::max(0.0, Seconds(limit - chief.context.Ran()));
 }
 
 EvaluationReport OfEvaluation(const ChiefView& chief) {
@@ -277,7 +278,8 @@ StatusReport ReportOf(const ChiefView& chief) {
   report.pushes = OfPushes(chief);
   report.staleness = OfStaleness(chief.members.Totals(TaskRole::kPs).staleness);
   const GpuSharers sharers = CountGpuSharers(chief);
-  for (const Task& task : chief.members.tasks()) report.tasks.push_back(OfTask(chief, task, sharers));
+  const Task* const master = chief.epilogue.master();
+  for (const Task& task : chief.members.tasks()) report.tasks.push_back(OfTask(chief, task, sharers, master));
   report.pending = PendingOf(chief);
   report.waits = WaitsOf(chief);
   report.stalled = WhyItStandsStill(chief);

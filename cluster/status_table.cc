@@ -40,7 +40,7 @@ std::vector<std::string> TaskRow(const TaskReport& task) {
   const auto number = [](double n) { return absl::StrFormat("%.0f", n); };
   const auto percent = [](double share) { return absl::StrFormat("%.0f%%", 100 * share); };
   const auto ago = [](double seconds) { return HumanSeconds(seconds) + " ago"; };
-  return {words(task.name),
+  return {words(task.name) + (task.is_master ? " (master)" : ""),
           words(task.state),
           words(task.host),
           OrUnknown(task.pid, number),

@@ -46,6 +46,9 @@ uint32_t BigEndian(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | uint32_t{bytes[3]};
 }
 
+// Of ASCII and of UTF-8.
+bool IsTextByte(uint8_t byte) { return byte >= 0x20 ? byte != 0x7f : byte == '\t' || byte == '\n' || byte == '\r'; }
+
 absl::StatusOr<std::vector<uint32_t>> ReadHeader(Reader& reader, size_t dimensions) {
   std::array<uint8_t, 4 + 4 * 4> header;
   const size_t bytes = 4 + 4 * dimensions;
@@ -53,9 +56,13 @@ absl::StatusOr<std::vector<uint32_t>> ReadHeader(Reader& reader, size_t dimensio
   if (!got.ok()) return got.status();
   const uint32_t magic = 0x800 + static_cast<uint32_t>(dimensions);
   if (*got >= 4 && BigEndian(header.data()) != magic) {
+    const bool is_text = std::all_of(header.begin(), header.begin() + std::min(*got, bytes), IsTextByte);
+    const std::string hint = is_text ? absl::StrCat("; it looks like text: `downpour data stats ", reader.path(),
+                                                    "` tells what a CSV has, and docs/PYTHON.md how to train on it")
+                                     : "";
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: wrong magic 0x%08x at byte 0: IDX %s of unsigned bytes begin with 0x%08x", reader.path(),
-                        BigEndian(header.data()), dimensions == 3 ? "images" : "labels", magic));
+        absl::StrFormat("%s: wrong magic 0x%08x at byte 0: IDX %s of unsigned bytes begin with 0x%08x%s", reader.path(),
+                        BigEndian(header.data()), dimensions == 3 ? "images" : "labels", magic, hint));
   }
   if (*got < bytes) {
     return absl::DataLossError(absl::StrCat(reader.path(), ": truncated in its header, at byte ", *got, " of ", bytes));

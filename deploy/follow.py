@@ -24,7 +24,7 @@ from answers import TASK, endpoint_at, one_line, read_object, words_of
 from hosts import UNREACHABLE, HostError, complain, find_chief, on_all
 from install import Install
 from interrupts import INTERRUPTS, Interrupted
-from tasks import JobIsOver, end_tasks, start_tasks, tasks_of
+from tasks import JobIsOver, end_tasks, mark_of, start_tasks, tasks_of
 
 PAUSE = 1  # seconds between looks
 LOOKS = 5  # between looks at the members
@@ -76,11 +76,16 @@ def pieces(out):
         out = out[size:]
 
 
+def is_within(member):
+    """Whether it is a file or a folder below the one that its archive is of."""
+    path = pathlib.PurePosixPath(member.name)
+    return not path.is_absolute() and ".." not in path.parts and (member.isfile() or member.isdir())
+
+
 def is_result(member):
     """Whether a file or folder of the chief's job folder may come here, under its own name."""
-    path = pathlib.PurePosixPath(member.name)
-    within = not path.is_absolute() and ".." not in path.parts and path.parts[:1] not in [(name,) for name in OURS]
-    return within and (member.isfile() or member.isdir()) and path.parts != ("logs", "service.log")
+    parts = pathlib.PurePosixPath(member.name).parts
+    return is_within(member) and parts[:1] not in [(name,) for name in OURS] and parts != ("logs", "service.log")
 
 
 def write_whole(path, text):
@@ -240,22 +245,57 @@ class Follower:
         names = ", ".join([*left, *(host.name for host in lost)])
         complain(f"what runs on {names} could not be ended: it ends by itself, once it has no chief for long enough")
 
-    def bring_home(self):
-        """All of the job folder on the chief's host. Nothing else is taken from an archive than files and folders."""
-        if self.chief.run("test -d run", check=False)[0]:
-            return
-        skip = "--exclude=./keys --exclude=./chief.json --exclude='./*.lock'"
-        command = self.chief.command(f"tar -C run {skip} -cf - .")
+    def fetch(self, host, what, options, is_wanted, into):
+        """The files of a host's folder that are wanted. Of an archive only files and folders are ever wanted."""
+        incomplete = f"its {what} did not come whole"
+        command = host.command(f"tar -C {options} -cf - .")
         with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
             try:
                 with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
-                    for member in filter(is_result, archive):
-                        archive.extract(member, self.folder, set_attrs=False)
+                    for member in filter(is_wanted, archive):
+                        archive.extract(member, into, set_attrs=False)
             except (tarfile.TarError, OSError) as error:
                 child.kill()
-                raise HostError(self.chief, f"its job folder did not come whole: {error}") from error
+                raise HostError(host, f"{incomplete}: {error}") from error
         if child.returncode:
-            raise HostError(self.chief, "its job folder did not come whole", child.returncode == UNREACHABLE)
+            raise HostError(host, incomplete, child.returncode == UNREACHABLE)
+
+    def bring_home(self):
+        """All of the job folder on the chief's host."""
+        if self.chief.run("test -d run", check=False)[0]:
+            return
+        skip = "--exclude=./keys --exclude=./chief.json --exclude='./*.lock'"
+        self.fetch(self.chief, "job folder", f"run {skip}", is_result, self.folder)
+
+    def bring_results(self):
+        """What the workers' programs wrote into the folder of results. Where two hosts have the same file the newer one
+        counts. A host keeps what did not come."""
+        times = {}
+
+        def is_newest(member):
+            if not is_within(member):
+                print(f"{host.name}: {one_line(member.name)} in --job-dir is neither a file nor a folder, and does not "
+                      "come here", flush=True)  # fmt: skip
+                return False
+            if member.isfile() and times.get(member.name, member.mtime) > member.mtime:
+                return False
+            times[member.name] = member.mtime
+            return True
+
+        for host in [host for host in self.hosts if "worker" in host.slots]:
+            for attempt in range(LAST_TRIES):
+                try:
+                    if host.run("test -d results", check=False)[0] == 0:
+                        self.fetch(host, "results", "results --hard-dereference", is_newest, self.options.results)
+                        host.run("rm -rf results")
+                    break
+                except HostError as error:
+                    self.report(error)
+                self.pause()
+            else:
+                complain(f"what was written to --job-dir on {host.name} did not come to {self.options.results}: it "
+                         f"stays there in {host.dir}/results")  # fmt: skip
+        mark_of(self.options).unlink(missing_ok=True)
 
     def succeeded(self):
         try:
@@ -270,8 +310,10 @@ class Follower:
                 subprocess.run([self.tool, "status", "--job-dir", self.folder], check=False)
 
     def clear(self):
-        """The programs stay, for the next job. A host that does not answer keeps its folder."""
-        on_all(self.hosts, lambda host: host.run('here=$PWD; cd ..; rm -rf "$here"'), lambda error: None)
+        """The programs stay, for the next job. A host that does not answer, or whose results did not come, keeps its
+        folder."""
+        script = '[ -d results ] || { here=$PWD; cd ..; rm -rf "$here"; }'
+        on_all(self.hosts, lambda host: host.run(script), lambda error: None)
 
 
 def follow_to_end(hosts, options):
@@ -298,6 +340,8 @@ def follow_to_end(hosts, options):
         if follower.begun.exists():
             follower.insist(follower.end)
             follower.insist(follower.bring_home)
+            if options.results:
+                follower.bring_results()
         write_whole(ended, str(0 if follower.succeeded() else code or 1))
     follower.clear()
     follower.show_result()

@@ -72,8 +72,17 @@ def start_chief(chief, options, used):
     return chief_at
 
 
-def start_members(host, tasks, chief_at, job, python):
-    lines = []
+def mark_of(options):
+    """The file by which a host shows that it sees the folder of results itself, as on a shared file system."""
+    return options.results / f".{options.below.strip('/')}.shared"
+
+
+def start_members(host, tasks, chief_at, job, options):
+    lines, given = [], ""
+    if options.results:
+        mark, results = shlex.quote(str(mark_of(options))), shlex.quote(str(options.results))
+        lines.append(f"here=; [ -e {mark} ] || {{ mkdir -p results; here=$PWD/results; }}")
+        given = f"DOWNPOUR_RESULTS={results} DOWNPOUR_RESULTS_HERE=\"$here\" "
     for task in tasks:
         role, index = task.split("-")
         command = f"install/downpour-{role} --cluster=none --chief={shlex.quote(chief_at)} --index={index}"
@@ -83,9 +92,9 @@ def start_members(host, tasks, chief_at, job, python):
         else:
             trial = os.environ.get("CLOUD_ML_TRIAL_ID")
             known = f"CLOUD_ML_TRIAL_ID={shlex.quote(trial)} " if trial else ""
-            command = f"env {known}OMP_NUM_THREADS=1 PYTHONPATH=\"$PWD/install/python\" {command}"
+            command = f"env {known}{given}OMP_NUM_THREADS=1 PYTHONPATH=\"$PWD/install/python\" {command}"
             command += " --code_folder=\"$PWD/code\""
-            command += f" --python={shlex.quote(python)}" if python else ""
+            command += f" --python={shlex.quote(options.python)}" if options.python else ""
         lines.append(f"start {task} {command}")
     host.run("\n".join(lines))
 
@@ -158,12 +167,15 @@ def start_tasks(hosts, options, before, at_first=lambda: None):
     if chief not in running:
         fail("without the chief's host nothing can be started")
     place = places(running, job.counts)
+    if options.results:
+        options.results.mkdir(parents=True, exist_ok=True)
+        mark_of(options).touch()
     at_first()
     chief_at = start_chief(chief, options, {host.name for host in place.values()})
     start = {task: host for task, host in place.items() if task not in there | {"chief"}}
     new = {host: [task for task, at in start.items() if at is host] for host in running}
     members = {host: tasks for host, tasks in new.items() if tasks}
-    started = on_all(members, lambda host: start_members(host, members[host], chief_at, job, options.python))
+    started = on_all(members, lambda host: start_members(host, members[host], chief_at, job, options))
     if len(started) < len(members):
         fail("not every task could be started; try again, or `down`")
     return chief_at, place

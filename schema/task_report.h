@@ -54,6 +54,7 @@ struct TaskReport {
   GpuReport gpu;  // without an address: none
   std::vector<uint64_t> leases;
   bool is_spare = false;
+  bool is_master = false;
 
   static void List(auto& fields, auto& self) {
     fields("name", self.name);
@@ -86,6 +87,7 @@ struct TaskReport {
     fields.UnlessEmpty("gpu", self.gpu);
     fields("leases", self.leases);
     fields("spare", self.is_spare);
+    fields("master", self.is_master);
   }
 };
 

@@ -371,6 +371,7 @@ absl::StatusOr<RunOrder> JobService::OrderOf(const Job& job) const {
     std::error_code ignored;
     fs::create_directories(*path, ignored);
     order.arguments.insert(order.arguments.end(), {"--job-dir", *path});
+    order.results = *std::move(path);
   }
   if (!job.trial) return order;
   for (const auto& [name, value] : job.trial->values) order.arguments.push_back(absl::StrCat("--", name, "=", value));

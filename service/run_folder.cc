@@ -195,7 +195,7 @@ std::string RunFolder::LastWords(int exit_code) const {
     if (!TimeOfLine(std::string(line)).empty()) continue;  // the service's own
     last = std::string(line);
     bool is_programs = !absl::StripAsciiWhitespace(line).empty();
-    for (const char* prefix : {"downpour run: ", "cluster: "}) {
+    for (const char* prefix : {"downpour run: ", "downpour stage: ", "cluster: "}) {
       if (!absl::ConsumePrefix(&line, prefix)) continue;
       is_programs = false;
       if (!absl::StartsWith(line, "warning: ")) words = std::string(line);  // no run ends by a warning

@@ -74,6 +74,7 @@ std::vector<std::string> SshBackend::CommandOf(const RunOrder& order, const RunF
     command.insert(command.begin() + 1, absl::StrCat("CLOUD_ML_TRIAL_ID=", TrialNumber(order.job.name)));
   }
   if (!settings_.ssh_config.empty()) command.insert(command.end(), {"--ssh-config", settings_.ssh_config});
+  if (!order.results.empty()) command.insert(command.end(), {"--results", order.results});
   if (order.job.state == JobState::kCancelling) command.push_back("--end");
   AppendOrder(settings_, order, &command);
   return command;

@@ -29,6 +29,7 @@ struct ChiefOptions {
   // The newest checkpoint, by its name: where none can be used the job begins again.
   Round give_up = {};
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
+  Duration ran_before{};  // that counts for scheduling.maxRunningTime
   Timing timing;
 };
 

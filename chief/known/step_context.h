@@ -20,6 +20,9 @@ struct StepContext {
   Time started{};
   int64_t started_unix_ms = 0;  // wall clock at `started`
 
+  Duration ran_before{};  // the job, without a chief
+  Duration Ran() const { return now - started + ran_before; }
+
   std::string boot;  // as in Started
 
   // For people and manifests, never for logic.

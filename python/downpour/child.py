@@ -1,11 +1,12 @@
 """Runs the user's module beside a worker, or once for the tool:
 
-    python3 -m downpour.child describe --out DIR --package PATH --module NAME -- ARGS...
+    python3 -m downpour.child describe --out DIR [--until TIME] --package PATH --module NAME -- ARGS...
     python3 -m downpour.child work --channel FD --memory FD --task worker-0 --package PATH --module NAME -- ARGS...
 
 PATH is the folder or the zip file that NAME is imported from. With --environment FOLDER, what the package needs is
-installed there first (environment.py). What the module prints goes to the error output. It ends with 78 if what it was
-given can never work, with 1 if the user's code raised, and the last line says why.
+installed there first (environment.py). A program that has not come to fit() at TIME, in seconds of the steady clock,
+is ended, and the file DIR/place says where it was. What the module prints goes to the error output. It ends with 78
+if what it was given can never work, with 1 if the user's code raised, and the last line says why.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import traceback
 from typing import NoReturn, Optional
 
-from downpour import environment, missing_modules, modes
+from downpour import environment, missing_modules, modes, task_log
 from downpour.errors import MisuseError, TrainingError
 from downpour.foreign_strategies import refuse_strategies
 
@@ -31,13 +32,12 @@ ONE_EXAMPLE = "batch norm needs 2 or more in a batch: take a training.batchSize 
 
 def main(words: list[str]) -> NoReturn:
     options = _options(words)
-    os.dup2(2, 1)
-    sys.stdout.reconfigure(line_buffering=True)
+    task_log.take_prints()
     work: Optional[modes.Work] = None
     if options.verb == "work":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's
         work = modes.Work(options.channel, options.memory, options.task)
-    mode = modes.current = work or modes.Describe(options.out)
+    mode = modes.current = work or modes.Describe(options.out, options.until)
     try:
         if options.environment:
             at = words.index("--environment")  # once: it is not entered again from within
@@ -64,6 +64,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     verbs = parser.add_subparsers(dest="verb", required=True)
     describe, work = verbs.add_parser("describe"), verbs.add_parser("work")
     describe.add_argument("--out", required=True)
+    describe.add_argument("--until", type=float)
     work.add_argument("--channel", type=int, required=True)
     work.add_argument("--memory", type=int, required=True)
     work.add_argument("--task", default="")
@@ -94,7 +95,7 @@ def _run(options: argparse.Namespace) -> None:
     else:
         sys.path[0] = package
     refuse_strategies()
-    sys.argv = [options.module, *options.args]
+    sys.argv = [options.module, *map(_on_this_host, options.args)]
     importlib.invalidate_caches()
     name = options.module
     try:
@@ -106,6 +107,16 @@ def _run(options: argparse.Namespace) -> None:
     if found is None:
         raise TrainingError(f"there is no module {name} in {package}: give the package that has it, and its whole name")
     runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _on_this_host(word: str) -> str:
+    """An argument that names the job's folder of results, where this host has another one in its place
+    (deploy/tasks.py)."""
+    store, here = os.environ.get("DOWNPOUR_RESULTS"), os.environ.get("DOWNPOUR_RESULTS_HERE")
+    option, equals, path = word.rpartition("=")
+    if store and here and (path == store or path.startswith(store + "/")):
+        return option + equals + here + path[len(store) :]
+    return word
 
 
 class _Ended(MisuseError):

@@ -61,8 +61,12 @@ class Examples:
         if self._are_rows:  # the same batch, at once
             return map_arrays(lambda array: self._array(rows.at(array, numbers)), self._data)
         items = [self._item(number) for number in numbers]
+        stack = sys.modules["torch"].utils.data.default_collate if self._tensors else _stack
         try:
-            return sys.modules["torch"].utils.data.default_collate(items) if self._tensors else _stack(items)
+            try:
+                return stack(items)
+            except (TypeError, ValueError):  # as of arrays in the byte order of files
+                return stack(map_arrays(rows.native, items))
         except (TypeError, ValueError, RuntimeError, LookupError) as error:
             raise TrainingError(
                 f"{len(items)} examples cannot be stacked to a batch ({error}): "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import math
 import mmap
 import os
 import select
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from downpour.variables import Memory
 
 MOST_MESSAGE_BYTES = 16 << 20
+_GRACE = 5.0  # seconds, in which a program that is out of time is ended in words
 _encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make an encoder each time
 
 
@@ -59,21 +62,33 @@ class Describe(Mode):
 
     patience = 30.0  # seconds until a line says where a program is that has not come to fit(), and twice that each time
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, until: Optional[float] = None) -> None:
+        """`until`: when scheduling.maxRunningTime is over, in seconds of the steady clock."""
         self._folder = folder
+        self._until = math.inf if until is None else until
+        self._told = ""  # what is done in place of the program
+        if until is not None:  # where the program lets no other thread run
+            faulthandler.dump_traceback_later(max(0.0, until - time.monotonic()) + _GRACE, exit=True)
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        waited, pause = 0.0, self.patience
-        while True:
-            time.sleep(pause)
-            waited += pause
-            pause = waited
-            place = places(traceback.extract_stack(_main_frame()))[0]
-            sys.stderr.write(f"downpour: the program has not called downpour.fit for {waited:.0f} s, at {place}\n")
-            sys.stderr.flush()
+        began, next_line = time.monotonic(), self.patience
+        while (now := time.monotonic()) < self._until:
+            time.sleep(min(began + next_line, self._until) - now)
+            if (waited := time.monotonic() - began) >= next_line:
+                next_line = 2 * waited
+                late = f"the program has not called downpour.fit for {waited:.0f} s"
+                sys.stderr.write(f"downpour: {late}, {self._place()}\n")
+                sys.stderr.flush()
+        with open(os.path.join(self._folder, "place"), "w", encoding="utf-8") as file:
+            file.write(self._place())
+        leave(1)
+
+    def _place(self) -> str:
+        return self._told or f"at {places(traceback.extract_stack(_main_frame()))[0]}"
 
     def tell(self, what: str, waiting_for: str) -> None:
+        self._told = what
         sys.stderr.write(f"downpour {what}\n")
         sys.stderr.flush()
 

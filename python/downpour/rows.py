@@ -54,9 +54,15 @@ def at(data: Any, rows: Sequence[int]) -> Any:
         found = data[wanted][places]
     else:
         found = data[rows]
-    if isinstance(found, numpy.ndarray) and not found.dtype.isnative:  # as files have it; torch takes none of these
-        return found.astype(found.dtype.newbyteorder("="))
-    return found.toarray() if hasattr(found, "toarray") else found
+    found = found.toarray() if hasattr(found, "toarray") else found
+    return native(found)
+
+
+def native(array: Any) -> Any:
+    """The same in the machine's byte order: files may have another one, of which torch takes nothing."""
+    if isinstance(array, numpy.ndarray) and not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="))
+    return array
 
 
 def count(data: Any) -> int:

@@ -47,6 +47,12 @@ uint64_t RaiseDescriptorLimit() {
   return limit.rlim_max;
 }
 
+std::optional<uint64_t> FileSizeLimit() {
+  rlimit limit{};
+  PCHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0) << "getrlimit";
+  return limit.rlim_cur == RLIM_INFINITY ? std::nullopt : std::optional<uint64_t>(limit.rlim_cur);
+}
+
 sigset_t SigtermAnd(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 namespace downpour {
@@ -18,6 +19,10 @@ int64_t UnixMs();  // by the calendar, which may jump: for people to read
 // As many open files as this process may have, from now on: the hard limit, for each connection is one. What of a
 // process is meant for select(2), which knows 1,024 alone, does not run here.
 uint64_t RaiseDescriptorLimit();
+
+// The most bytes that a file of this process may have, by `ulimit -f`; nullopt: any number. What does not fit fails as
+// on a full disk, where SIGXFSZ is ignored.
+std::optional<uint64_t> FileSizeLimit();
 
 // SIGTERM, and of these signals those that the caller has not chosen to be ignored, as it does under nohup or in a
 // script's background: to be blocked and read. A blocked signal is not ignored. SIGTERM is heard in any case: by it

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log_line.h"
 #include "runtime/posix/fd.h"
+#include "runtime/posix/process.h"
 
 namespace downpour {
 namespace {
@@ -84,6 +85,10 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
   // Where `ulimit -f` ends a file, a write fails as on a full disk, and is told of as that.
   std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(&EndOutOfMemory);
+  if (const std::optional<uint64_t> most = FileSizeLimit()) {
+    LOG(WARNING) << "a file may have at most " << *most << " bytes here (`ulimit -f`): what does not fit fails as on a "
+                 << "full disk";
+  }
   return absl::OkStatus();
 }
 

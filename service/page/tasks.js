@@ -33,7 +33,7 @@ const remark = (task) => [task.waitingFor && `waits for ${task.waitingFor}`, tas
   task.spare && "spare: others hold all leases", task.warning].filter(Boolean).join("; ");
 
 const COLUMNS = [
-  { name: "Task", text: (t) => t.name },
+  { name: "Task", text: (t) => (t.master ? `${t.name} (master)` : t.name) },
   { name: "State", make: () => el("span"), update: (cell, t) => badge(cell.firstChild, t.state) },
   { name: "Where", make: () => el("span", { class: "place" }), update: updatePlace },
   { name: "Step", number: true, text: (t) => number(t.step) },

@@ -349,6 +349,22 @@ class JobServiceTest(ServiceTest):
         self.assertEqual(self.ask("GET", "/download/storage/v1/b/models/o/a%2Fb?alt=media"), (200, content))
         self.assertEqual(self.ask("GET", "/storage/v1/b/models/o?prefix=a")[1]["items"][0]["name"], "a/b")
 
+    def test_a_program_that_never_comes_to_fit_fails_by_its_line_once_its_time_is_over(self):
+        self.start_service()
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            for name, text in (("__init__", b""), ("task", b"import threading\nthreading.Event().wait()\n")):
+                entry = tarfile.TarInfo(f"t-0/t/{name}.py")
+                entry.size = len(text)
+                archive.addfile(entry, io.BytesIO(text))
+        self.ask("POST", "/upload/storage/v1/b/models/o?uploadType=media&name=t.tar.gz", packed.getvalue())
+        body = {"jobId": "hangs", "trainingInput": {
+            "scaleTier": "BASIC", "pythonModule": "t.task", "packageUris": ["gs://models/t.tar.gz"],
+            "scheduling": {"maxRunningTime": "3s"}}}  # fmt: skip
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs", body)[0], 200)
+        self.assertRegex(self.wait_for("hangs", "FAILED")["errorMessage"],
+                         r"no model in the 3 s of scheduling.maxRunningTime: at t/task.py:2, in <module>: thr")
+
     def test_a_package_that_would_leave_its_folder_fails_the_job_by_name(self):
         self.start_service()
         packed = io.BytesIO()

@@ -1,11 +1,13 @@
-"""What a task does that may have fewer open files than its job has connections, and what the doctor says of it."""
+"""Tasks that may have fewer open files than their job has connections, or shorter files; what the doctor says."""
 
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import unittest
 
-from cluster import LONG, PROGRAMS, TOOL, Process, ProcessTest, alive, free_port
+from cluster import LONG, PROGRAMS, TOOL, Process, ProcessTest, alive, complete, free_port, kill, task_of
 
 SERVERS, WORKERS = 100, 2
 NEED = {"chief": 128 + 2 * SERVERS + WORKERS, "ps": 128 + 8 + WORKERS, "worker": 128 + 4 * (SERVERS + 1)}
@@ -52,6 +54,53 @@ class LimitsTest(ProcessTest):
                 done = subprocess.run(self.with_limit(there, doctor), capture_output=True, text=True, timeout=LONG)
                 self.assertRegex(done.stdout, f"{verdict} +{there} open files per process, {need} needed")
                 self.assertEqual(f"`ulimit -n {need}` as root" in done.stdout, there < need)
+
+
+class FileSizeTest(ProcessTest):
+    """A limit on the length of files, which sends SIGXFSZ by default."""
+
+    def limit(self, most, *pids):
+        for pid in pids:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+    def test_files_that_may_not_grow_are_a_full_disk_for_every_task(self):
+        self.write_endless_job(checkpoint={"every": "200ms"})
+        run = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir])
+        has_checkpoint = lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0
+        status = self.wait_until(has_checkpoint)
+        pids = [run.pid, status["chief"]["pid"], *(task["pid"] for task in status["tasks"])]
+        self.limit(0, *pids)
+        status = self.wait_until(lambda s: "File too large" in s["checkpoint"]["lastError"])
+        self.wait_until(lambda s: s["progress"]["commits"] > status["progress"]["commits"])
+        lost = task_of(status, "worker-0")["pid"]
+        kill(lost)  # its successor has the run's limit, and a log that takes no line
+        self.wait_until(lambda s: any("File too large" in wait["why"] for wait in s["waits"]))
+        status = self.wait_until(lambda s: task_of(s, "worker-0").get("pid", lost) != lost and alive(s, "worker-0"))
+        self.limit(resource.RLIM_INFINITY, task_of(status, "worker-0")["pid"], *(pid for pid in pids if pid != lost))
+        mended = lambda s: has_checkpoint(s) and not s["waits"] and not s["checkpoint"]["lastError"]
+        status = self.wait_until(mended)
+        self.wait_until(lambda s: s["progress"]["commits"] > status["progress"]["commits"])
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        summary = self.summary()
+        self.assertEqual((summary["workersLost"], summary["psLost"], summary["chiefRestarts"]), (1, 0, 0), run.said)
+
+    def test_a_limit_that_is_too_low_is_named_before_anything_starts(self):
+        self.write_job(model={"layers": [{"dense": {"units": 40_000}}, {"dense": {"units": 10}}]})
+        for most, needed in ((0, r"about \d+\.\d MiB needed"), (2 << 20, r"about 1\d\.\d MiB needed")):
+            least = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            for words, code in (
+                (["run", self.job_file, "--job-dir", self.job_dir], 1),
+                (["serve", "--root", self.folder / "jobs", "--listen", f"127.0.0.1:{free_port()}"], 1),
+                (["doctor", self.job_file, "--cluster=none"], 1),
+            ):
+                done = subprocess.run([TOOL, *words], capture_output=True, text=True, timeout=LONG, preexec_fn=least)
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                self.assertRegex(done.stdout + done.stderr, rf"a file may have at most .* here \(`ulimit -f`\), about")
+                if words[0] != "serve":
+                    self.assertRegex(done.stdout + done.stderr, needed)
+        self.assertFalse(self.job_dir.exists())
+        self.assertFalse((self.folder / "jobs").exists())
 
 
 if __name__ == "__main__":

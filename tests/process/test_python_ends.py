@@ -42,6 +42,19 @@ class PythonEndsTest(OwnCodeTest):
         self.write_package(DATA, FIT)
         refused(0, "the job of this folder has succeeded")
 
+    def test_a_program_that_never_comes_to_fit_is_ended_by_max_running_time(self):
+        says = r"trainer.task has come to no model in the 3 s of scheduling.maxRunningTime: at trainer/task.py:2,"
+        self.write_package("import threading\nthreading.Event().wait()\n", scheduling={"maxRunningTime": "3s"})
+        self.assertRegex(self.refused(124), says)
+        code, _, err = self.tool("check", self.job_file, *self.code())
+        self.assertEqual(code, 124, err)
+        self.assertRegex(err, says)
+
+    def test_a_program_that_lets_no_other_thread_run_is_ended_too(self):
+        self.write_package("import re\nre.match('(a+)+$', 'a' * 80 + 'b')\n", scheduling={"maxRunningTime": "1s"})
+        said = self.refused(124)
+        self.assertRegex(said, r"(?s)task.py\", line 2 in .*in the 1 s of scheduling.maxRunningTime: the calls above")
+
     def test_check_says_what_a_python_job_is_evaluated_on(self):
         self.write_package(DATA, FIT)
         code, out, err = self.tool("check", self.job_file, *self.code())

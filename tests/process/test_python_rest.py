@@ -1,5 +1,6 @@
 """The rest of a user's program, behind fit(): it runs in one process, with the trained values, and ends the job."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -22,6 +23,16 @@ with open(folder / "runs", "a") as file:
 (folder / "history").write_text(json.dumps(history))
 torch.save(model.state_dict(), folder / "model.pt")
 print("saved behind fit")
+"""
+PLOT = """
+import matplotlib.pyplot as plot
+plot.plot([epoch["epoch"] for epoch in history], [epoch["loss"] for epoch in history])
+plot.xlabel("epoch")
+plot.savefig(folder / "loss.png")
+"""
+ONNX = """
+model.eval()
+torch.onnx.export(model, torch.zeros(1, 20), str(folder / "model.onnx"), input_names=["x"], output_names=["y"])
 """
 # Until it is let go on.
 WAIT = """
@@ -77,6 +88,32 @@ class PythonRestTest(OwnCodeTest):
         self.assertEqual(set(history[-1]), {"epoch", "loss", "evalLoss", "evalAccuracy", "top2"})
         self.assertAlmostEqual(history[-1]["evalLoss"], self.summary()["evalLoss"], places=6)
         self.assertIn("saved behind fit", self.log_of("worker-0"))
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "python3-matplotlib is not there")
+    def test_a_plot_of_the_history(self):
+        run = self.start(RETURNED, SAVE, PLOT)
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.assertEqual((self.out / "loss.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+
+    @unittest.skipUnless(importlib.util.find_spec("onnx"), "python3-onnx is not there")
+    def test_an_export_to_onnx_has_the_trained_values(self):
+        run = self.start(RETURNED, SAVE, ONNX)
+        self.assertEqual(run.finish()[0], 0, run.said)
+        import onnx.numpy_helper
+
+        exported = onnx.load(self.out / "model.onnx")
+        onnx.checker.check_model(exported)
+        values = {value.name: onnx.numpy_helper.to_array(value) for value in exported.graph.initializer}
+        # The linear layer behind the batch norm is as it was; the one before it has the batch norm folded in.
+        self.assertTrue((values["3.weight"] == self.trained()["3.weight"]).all())
+
+    def test_the_task_that_runs_it_is_marked(self):
+        run = self.start(RETURNED, SAVE, WAIT)
+        status = self.wait_until(lambda _: len(self.runs()) == 1)
+        self.assertEqual([task["name"] for task in status["tasks"] if task["master"]], ["worker-0"])
+        self.assertRegex(self.tool("status", "--job-dir", self.job_dir)[1], r"worker-0 \(master\) +RUNNING")
+        (self.out / "go").write_text("")
+        self.assertEqual(run.finish()[0], 0, run.said)
 
     def test_what_it_raises_fails_the_job_and_resume_runs_the_rest_alone(self):
         fails = "\nif not (folder / 'go').exists():\n    raise ValueError('no room behind fit')\n"

@@ -1,10 +1,13 @@
 """`downpour run`: a whole cluster, its end, the ends of its parts, and going on from a checkpoint."""
 
+import contextlib
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
+import threading
 import unittest
 import unittest.mock
 
@@ -129,6 +132,32 @@ class RunTest(ProcessTest):
         code, out = watch.finish()  # it has waited for the chief that came back
         self.assertEqual(code, 1, watch.said)
         self.assertIn("CANCELLED", out)
+
+    def test_a_chief_that_is_killed_again_and_again_after_the_success_changes_nothing_of_it(self):
+        self.write_job(training={"epochs": 1})
+        summary = self.job_dir / "summary.json"
+        for _ in range(50):  # until one still lives as its summary is seen
+            shutil.rmtree(self.job_dir, ignore_errors=True)
+            run = self.start_run()
+            while not summary.exists():
+                threading.Event().wait(0.001)
+            while run.child.poll() is None:
+                with contextlib.suppress(OSError):
+                    self.kill_chief_of(run)
+                threading.Event().wait(0.001)
+            code, out = run.finish()
+            self.assertEqual(code, 0, run.said)
+            self.assertIn("SUCCEEDED", out)
+            self.check_success()
+            if re.search(r"chief \(pid \d+\) ended: signal 9", run.said):
+                return
+        self.fail("each chief had ended when it was to be killed")
+
+    @staticmethod
+    def kill_chief_of(run):
+        for pid in pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split():
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() == "downpour-chief\n":
+                kill(pid)
 
     @staticmethod
     def got_on(status, before, name):

@@ -1,25 +1,34 @@
 """The job service with hosts that are reached by ssh: real sshd processes on loopback, as in test_cluster.py."""
 
+import argparse
+import importlib.util
+import io
+import os
+import pathlib
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import unittest
+import unittest.mock
 
-from cluster import ROOT, kill, wait_for_death
+from cluster import ROOT, Process, kill, wait_for_death
 from job_service import OVER, ServiceTest
 from ssh_hosts import SSHD, SshHostsTest, is_alive
 
 sys.path.insert(0, str(ROOT / "deploy"))
 import follow  # noqa: E402
+from hosts import HostError  # noqa: E402
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
 
 
 @unittest.skipUnless(SSHD and shutil.which("ssh"), "sshd or ssh is not there: no jobs are run on hosts")
-class SshServiceTest(SshHostsTest, ServiceTest):
+class SshBackendTest(SshHostsTest, ServiceTest):
     def start(self):
         self.start_service("--backend", "ssh", "--hosts", self.hosts, "--ssh-config", self.folder / "ssh_config",
                            "--chief-port", str(self.port), "--launcher", ROOT / "deploy/cluster",
@@ -28,6 +37,8 @@ class SshServiceTest(SshHostsTest, ServiceTest):
     def tasks(self):
         return self.pids("h*/*/pids/*")
 
+
+class SshServiceTest(SshBackendTest):
     def follower(self, name):
         """Its pid; None while another one takes its place, which writes its own."""
         return int((self.root / f"jobs/{name}/service/started").read_text() or 0) or None
@@ -153,6 +164,104 @@ class SshServiceTest(SshHostsTest, ServiceTest):
             self.assertEqual(self.starts_of(f"job{number}"), 1, f"seed {seed}")
         self.assertEqual(self.tasks(), {})
 
+# Each worker writes a file before fit(), and the master a folder behind it.
+WRITES = """
+import json, os, pathlib, sys
+import numpy, downpour
+out = pathlib.Path(sys.argv[sys.argv.index("--job-dir") + 1])
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+(out / f"{task['type']}-{task['index']}.txt").write_text(str(out))
+x = numpy.arange(400, dtype=numpy.float32)
+def step(values, batch):
+    error = batch[0] * values["w"][0] - batch[0]
+    return float((error**2).mean()), {"w": numpy.array([2 * (error * batch[0]).mean()], numpy.float32)}
+downpour.fit({"w": numpy.zeros(1, numpy.float32)}, train=(x / 400, x), step=step, epochs=2, batch_size=10,
+             optimizer={"name": "sgd", "learningRate": 0.1})
+(out / "export").mkdir()
+numpy.save(out / "export/x.npy", x)
+(out / "latest").symlink_to("export")
+"""
+CAN_MOUNT = os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+@unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not there")
+class SshResultsTest(SshBackendTest):
+    """What a program on the hosts writes to its --job-dir is in the service's store when the job is over."""
+
+    hides_the_store = False
+
+    def start_sshd(self, name):
+        if not self.hides_the_store:
+            return super().start_sshd(name)
+        (self.folder / "root/storage").mkdir(parents=True, exist_ok=True)
+        script = "mount -t tmpfs none \"$1\" && shift && exec \"$@\""
+        around = ["unshare", "--mount", "sh", "-c", script, "sh", self.folder / "root/storage"]
+        daemon = Process(self, [*around, SSHD, "-D", "-e", "-f", self.folder / "sshd_config", "-p", self.ports[name]])
+        daemon.wait_for_line("Server listening")
+        return daemon
+
+    def run_job(self, name):
+        """The folder of its results."""
+        self.start()
+        packed = self.root / "storage/code/trainer-1.0.tar.gz"
+        packed.parent.mkdir(parents=True)
+        with tarfile.open(packed, "w:gz") as archive:
+            for file, text in (("__init__", ""), ("task", WRITES)):
+                entry = tarfile.TarInfo(f"trainer-1.0/trainer/{file}.py")
+                entry.size = len(text)
+                archive.addfile(entry, io.BytesIO(text.encode()))
+        job = {"scaleTier": "CUSTOM", "workerCount": "2", "parameterServerCount": "1", "pythonModule": "trainer.task",
+               "packageUris": ["gs://code/trainer-1.0.tar.gz"], "jobDir": f"gs://models/{name}"}  # fmt: skip
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs", {"jobId": name, "trainingInput": job})[0], 200)
+        self.wait_for(name, "SUCCEEDED")
+        return self.root / "storage/models" / name
+
+    def check_objects(self, results):
+        self.assertEqual(sorted(path.name for path in results.glob("worker-*")), [f"worker-{i}.txt" for i in range(3)])
+        listed = self.ask("GET", f"/storage/v1/b/models/o?prefix={results.name}/")[1]["items"]
+        self.assertIn(f"{results.name}/export/x.npy", [item["name"] for item in listed])
+        self.assertEqual(list(results.glob(".*")), [])
+        self.assertEqual([path.name for path in self.folder.glob("h?/*") if not path.name.startswith("install-")], [])
+
+    def log_of(self, results):
+        return (self.root / f"jobs/{results.name}/logs/service.log").read_text()
+
+    def test_hosts_that_see_the_store_write_into_it(self):
+        results = self.run_job("shared")
+        self.check_objects(results)
+        self.assertEqual((results / "worker-0.txt").read_text(), str(results))
+        self.assertTrue((results / "latest").is_symlink())
+
+    @unittest.skipUnless(CAN_MOUNT, "no right to make mount namespaces")
+    def test_from_hosts_that_do_not_see_it_it_is_brought_at_the_end(self):
+        for daemon in self.daemons.values():
+            daemon.signal(signal.SIGTERM)
+            daemon.end()
+        self.hides_the_store = True
+        self.daemons = {name: self.start_sshd(name) for name in self.ports}
+        results = self.run_job("brought")
+        self.check_objects(results)
+        self.assertRegex((results / "worker-2.txt").read_text(), rf"^{self.folder}/h\d/.*/results$")
+        self.assertIn("latest in --job-dir is neither a file nor a folder", self.log_of(results))
+
+
+class LostResultsTest(unittest.TestCase):
+    def test_a_host_that_does_not_answer_keeps_its_results_and_is_named(self):
+        class Lost:
+            name, dir, slots = "h2", "downpour/a", {"worker": 1}
+
+            def run(self, script, check=True):
+                raise HostError(self, "no route", unreachable=True)
+
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        options = argparse.Namespace(job_dir=folder, results=folder, below="/a")
+        with unittest.mock.patch.object(follow, "find_chief"), unittest.mock.patch.object(follow, "PAUSE", 0):
+            follower = follow.Follower([Lost()], options)
+            with unittest.mock.patch.object(follow, "complain") as complain:
+                follower.bring_results()
+        self.assertIn(f"--job-dir on h2 did not come to {folder}: it stays there in downpour/a/results",
+                      complain.call_args.args[0])  # fmt: skip
+
 
 class HostileHostTest(unittest.TestCase):
     """What a host sends that went bad, as deploy/follow.py takes it."""
@@ -170,6 +279,14 @@ class HostileHostTest(unittest.TestCase):
             self.assertFalse(follow.is_result(self.member(name)), name)
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
             self.assertFalse(follow.is_result(self.member("checkpoints/x", kind)), kind)
+
+    def test_results_are_files_and_folders_below_theirs(self):
+        for name in ("model.keras", "./export/x", "service/x"):
+            self.assertTrue(follow.is_within(self.member(name)), name)
+        for name in ("/etc/passwd", "../x", "a/../../x"):
+            self.assertFalse(follow.is_within(self.member(name)), name)
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
+            self.assertFalse(follow.is_within(self.member("x", kind)), kind)
 
     def test_only_logs_and_numbers_come_while_it_runs(self):
         for name in ("logs/chief.log", "logs/worker-12.log", "metrics.jsonl", "chief.json"):

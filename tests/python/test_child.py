@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import statistics
 import subprocess
@@ -11,7 +12,8 @@ import unittest
 from package import is_there  # first: it says where the others are
 
 if is_there("torch"):
-    from worker import ChildTest
+    import forked
+    from worker import COMMAND, LONG, ChildTest
 else:
     ChildTest = unittest.TestCase
 
@@ -196,6 +198,20 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
             with self.subTest(change=change):
                 self.assertRegex(said, f"(?m)^{number} .*{sentence}")
 
+    def test_a_log_that_takes_no_more_ends_no_program(self):
+        self.task("for _ in range(9): print('x' * 9999); print('y', file=sys.stderr)")
+        log, most = self.folder / "log", 1 << 20
+        log.write_bytes(bytes(most))
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        (self.folder / "out").mkdir()
+        words = ["describe", "--out", str(self.folder / "out"), *self.words()]
+        with log.open("ab") as end:
+            done = subprocess.run(COMMAND + words, env=self.environment, stdout=end, stderr=end, timeout=LONG,
+                                  preexec_fn=limit)  # fmt: skip
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue((self.folder / "out/description.json").exists())
+        self.assertEqual(log.stat().st_size, most)
+
     def test_the_tool_is_told_in_the_last_line(self):
         self.task("options['epochs'] = -1")
         said = self.describe(code=78)[2]
@@ -286,15 +302,14 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
 
 @unittest.skipUnless(is_there("torch"), "python3-torch is not there: no child is started with it")
 class DeathTest(ChildTest):
+    if is_there("torch"):
+        start = staticmethod(forked.start)
+
     def work_with(self, change, **options):
         """A worker of a module that is described as usual and then does this."""
         self.write(TASK.replace("{change}", "if sys.argv[1:]:\n" + "\n".join(f"    {l}" for l in change.splitlines())))
         description, initial, _ = self.describe()
-        from worker import Worker
-
-        worker = Worker(description, initial, self.words("work"), self.environment, **options)
-        self.addCleanup(self.close, worker)
-        return worker
+        return self.worker(description, initial, self.words("work"), **options)
 
     RAISING = """
 def fails(output, target):

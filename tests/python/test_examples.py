@@ -90,6 +90,13 @@ class ExamplesTest(unittest.TestCase):
                 self.same(batch, (self.x[numbers], self.y[numbers]))
                 self.assertTrue(tensors or all(array.dtype.isnative for array in batch))
 
+    def test_the_byte_order_of_items_becomes_the_machines(self):
+        items = [(row.astype(">f4"), int(label)) for row, label in zip(self.x, self.y)]
+        for tensors in {False, TORCH}:
+            batch = Examples(items, None, tensors, "train").batch([4, 0], SEED)
+            self.same(batch, (self.x[[4, 0]], self.y[[4, 0]]))
+            self.assertTrue(tensors or batch[0].dtype.isnative)
+
     def test_a_mask_is_refused(self):
         masked = numpy.ma.masked_array(self.x, mask=self.x > 5)
         with self.assertRaisesRegex(downpour.TrainingError, "train has an array with a mask.*filled"):

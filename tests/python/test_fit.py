@@ -9,6 +9,7 @@ from package import is_there  # first: it says where the others are
 if is_there("torch"):
     import torch
 
+    import forked
     import numpy
     from worker import ChildTest
 else:
@@ -109,6 +110,9 @@ class Reference:
 
 @unittest.skipUnless(is_there("torch"), "python3-torch is not there: no model of it is trained")
 class FitTest(ChildTest):
+    if is_there("torch"):
+        start = staticmethod(forked.start)
+
     def setUp(self):
         super().setUp()
         self.write(NET, "net")

@@ -3,14 +3,13 @@
 import json
 import math
 import struct
-import subprocess
 import unittest
 
 from package import ROOT, is_there  # first: it says where the others are
 
 if is_there("numpy"):
     import numpy
-    from worker import COMMAND, LONG, ChildTest
+    from worker import ChildTest
 else:
     ChildTest = unittest.TestCase
 
@@ -21,10 +20,8 @@ SAMPLES = ROOT / "deploy/python"
 class SampleTest(ChildTest):
     def described(self, sample, *arguments):
         words = ["describe", "--out", str(self.folder), "--package", str(SAMPLES / sample), "--module", "trainer.task"]
-        done = subprocess.run(
-            [*COMMAND, *words, "--", *arguments], env=self.environment, capture_output=True, text=True, timeout=LONG
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
+        code, _, err = self.ended("downpour.child", [*words, "--", *arguments])
+        self.assertEqual(code, 0, err)
         return json.loads((self.folder / "description.json").read_text())
 
     def write_idx(self, name, numbers):

@@ -1,8 +1,6 @@
 """A loop of the user's own over downpour.steps; models of NumPy arrays; and draws, which are the plan's."""
 
 import os
-import subprocess
-import sys
 import unittest
 
 from package import is_there  # first: it says where the others are
@@ -10,9 +8,11 @@ from package import is_there  # first: it says where the others are
 NUMPY, TORCH = is_there("numpy"), is_there("torch")
 if NUMPY:
     import numpy
-    from worker import LONG, ChildTest
+    from worker import ChildTest
 else:
     ChildTest = unittest.TestCase
+if TORCH:
+    import forked
 
 LOOP = """
 import sys, torch, downpour
@@ -95,6 +95,9 @@ downpour.fit(model, train=Noise(), eval=Noise(), loss=torch.nn.CrossEntropyLoss(
 
 
 class StepsTest(ChildTest):
+    if TORCH:
+        start = staticmethod(forked.start)
+
     def loop(self, before="pass", after="pass", end="pass"):
         self.write(LOOP.replace("{before}", before).replace("{after}", after).replace("{end}", end))
 
@@ -145,12 +148,8 @@ class StepsTest(ChildTest):
             ("pass", "loss = loss.detach().expand(2)", r"the loss is no number but a tensor of shape \[2\]"),
         ]:
             self.loop(before, after)
-            done = subprocess.run(
-                [sys.executable, "-m", "task"], env=self.environment, capture_output=True, text=True, timeout=LONG,
-                cwd=self.folder,
-            )
             with self.subTest(after=after):
-                self.assertRegex(done.stderr, f"(Training|Misuse)Error: .*{sentence}")
+                self.assertRegex(self.alone(code=1), f"(Training|Misuse)Error: .*{sentence}")
         for optimizer in ("SGD", "Adam"):
             for before_push in (True, False):
                 stepping = {"after" if before_push else "end": "optimizer.step()"}

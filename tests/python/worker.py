@@ -17,7 +17,11 @@ import numpy
 from downpour.safetensors import read_safetensors
 
 LONG = 120  # seconds, in which anything is done
-COMMAND = [sys.executable, "-m", "downpour.child"]
+
+
+def start_fresh(module, words, environment, keep=(), **options):
+    """`python -m MODULE WORDS`, in which the descriptors `keep` stay open."""
+    return subprocess.Popen([sys.executable, "-m", module, *words], env=environment, pass_fds=keep, **options)
 
 
 def layout(variables):
@@ -34,7 +38,7 @@ class Worker:
 
     SETS = 2
 
-    def __init__(self, description, initial, words, environment, memory_bytes=None):
+    def __init__(self, description, initial, words, environment, memory_bytes=None, start=start_fresh):
         self.begins, self.region = layout(description["variables"])
         self.names = [variable["name"] for variable in description["variables"]]
         self.shapes = [tuple(variable["shape"]) for variable in description["variables"]]
@@ -45,8 +49,8 @@ class Worker:
         self.channel.settimeout(LONG)
         files = (theirs.fileno(), file)
         words = ["work", "--channel", str(files[0]), "--memory", str(files[1]), *words]
-        self.process = subprocess.Popen(
-            COMMAND + words, pass_fds=files, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        self.process = start(
+            "downpour.child", words, environment, files, stderr=subprocess.PIPE, stdout=subprocess.PIPE
         )
         theirs.close()
         self.memory = mmap.mmap(file, self.total) if memory_bytes is None else None
@@ -104,6 +108,8 @@ class Worker:
 
 
 class ChildTest(unittest.TestCase):
+    start = staticmethod(start_fresh)  # or that of forked.py, where children import torch
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="downpour-python-")
         self.addCleanup(folder.cleanup)
@@ -123,17 +129,28 @@ class ChildTest(unittest.TestCase):
         out = self.folder / "out"
         out.mkdir(exist_ok=True)
         words = ["describe", "--out", str(out), *self.words(*arguments, module=module)]
-        done = subprocess.run(COMMAND + words, env=self.environment, capture_output=True, text=True, timeout=LONG)
-        self.assertEqual(done.returncode, code, done.stderr)
-        self.assertEqual(done.stdout, "", "what the user prints is for the error output")
+        ended, out_said, said = self.ended("downpour.child", words)
+        self.assertEqual(ended, code, said)
+        self.assertEqual(out_said, "", "what the user prints is for the error output")
         if code:
-            return None, None, done.stderr
+            return None, None, said
         description = json.loads((out / "description.json").read_text())
-        return description, read_safetensors(str(out / "initial.safetensors")), done.stderr
+        return description, read_safetensors(str(out / "initial.safetensors")), said
+
+    def ended(self, module, words, **options):
+        """(exit status, stdout, stderr) of an interpreter that runs the module."""
+        with self.start(
+            module, words, self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        ) as child:
+            out, err = child.communicate(timeout=LONG)
+        return child.returncode, out, err
 
     def work(self, *arguments, module="task", **options):
         description, initial, _ = self.describe(*arguments, module=module)
-        worker = Worker(description, initial, self.words(*arguments, module=module), self.environment, **options)
+        return self.worker(description, initial, self.words(*arguments, module=module), **options)
+
+    def worker(self, description, initial, words, **options):
+        worker = Worker(description, initial, words, self.environment, start=self.start, **options)
         self.addCleanup(self.close, worker)
         return worker
 
@@ -144,9 +161,6 @@ class ChildTest(unittest.TestCase):
 
     def alone(self, *arguments, module="task", code=0):
         """What the module prints where it trains by itself; if it fails, as `code` says, what it said."""
-        done = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            env=self.environment, capture_output=True, text=True, timeout=LONG, cwd=self.folder,
-        )
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stderr if code else done.stdout
+        ended, out, err = self.ended(module, arguments, cwd=self.folder)
+        self.assertEqual(ended, code, err)
+        return err if code else out

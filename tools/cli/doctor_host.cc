@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cluster/human_units.h"
+#include "runtime/posix/process.h"
 #include "tensor/cuda_module.h"
 
 namespace downpour {
@@ -70,6 +71,14 @@ Finding JudgeLimits(uint64_t there, uint64_t needed) {
                               "/etc/security/limits.conf, or LimitNOFILE=", needed, " in the unit"));
 }
 
+constexpr const char* kLongerFiles =
+    "raise it: `ulimit -f unlimited`, fsize in /etc/security/limits.conf, or LimitFSIZE=infinity in the unit";
+
+std::string FilesHere(uint64_t largest, uint64_t needed) {
+  return absl::StrCat("a file may have at most ", Bytes(largest), " here (`ulimit -f`), about ", Bytes(needed),
+                      " needed");
+}
+
 Finding JudgeCpu(const std::string& flags) {
   const std::string padded = absl::StrCat(" ", flags, " ");
   if (absl::StrContains(padded, " avx512f ")) return Good("cpu", "has AVX-512, for which the kernels are made");
@@ -104,6 +113,7 @@ HostFacts LookAtHost(const std::string& folder) {
   facts.disk_free = DiskFree(folder);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.descriptors = limit.rlim_max;
+  facts.largest_file = FileSizeLimit();
   timex clock{};
   facts.clock_synchronized = adjtimex(&clock) != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
   facts.cpu_flags = LineOf("/proc/cpuinfo", "flags\t\t:");
@@ -116,12 +126,21 @@ HostFacts LookAtHost(const std::string& folder) {
   return facts;
 }
 
+std::string WhyFilesEndEarly(std::optional<uint64_t> largest_file, uint64_t needed) {
+  if (largest_file.value_or(needed) >= needed) return "";
+  return absl::StrCat(FilesHere(*largest_file, needed), ": ", kLongerFiles);
+}
+
 Findings JudgeHost(const HostFacts& facts, const HostNeeds& needs, const std::string& folder) {
   Findings findings = {RoomFor("memory", facts.memory_available, needs.memory, "",
                                "run fewer tasks on this host, or a smaller model or batch"),
                        RoomFor("disk", facts.disk_free, needs.disk, absl::StrCat(" at ", folder),
                                "make room, keep fewer checkpoints (checkpoint.keep), or name another --job-dir")};
   findings.push_back(JudgeLimits(facts.descriptors, needs.descriptors));
+  if (facts.largest_file) {
+    const std::string files = FilesHere(*facts.largest_file, needs.file);
+    findings.push_back(*facts.largest_file < needs.file ? Problem("files", files, kLongerFiles) : Good("files", files));
+  }
   findings.push_back(facts.clock_synchronized
                          ? Good("clock", "synchronized")
                          : Warning("clock", "not synchronized, says the kernel: logs of several hosts will not line up",

@@ -18,6 +18,7 @@ struct HostFacts {
   std::optional<uint64_t> memory_available;  // bytes; as are all sizes
   std::optional<uint64_t> disk_free;
   uint64_t descriptors = 0;         // that a process may have, once it has raised its own limit
+  std::optional<uint64_t> largest_file = {};  // that a process may write, by `ulimit -f`; nullopt: any
   bool clock_synchronized = false;  // to others, as the kernel believes
   std::string cpu_flags;            // separated by spaces
   std::string gpu_driver;           // its own words; empty: there is none
@@ -29,12 +30,18 @@ struct HostFacts {
 HostFacts LookAtHost(const std::string& folder);
 bool ComputesOnGpu(const HostFacts& facts);  // do workers here, unless they are told otherwise?
 
+// What logs, journals and the service's store may grow to before anybody need think of them.
+inline constexpr uint64_t kLeastFileBytes = uint64_t{1} << 20;
+
 struct HostNeeds {
   uint64_t memory = 0;
   uint64_t disk = 0;
   uint64_t descriptors = 0;  // of one process
+  uint64_t file = kLeastFileBytes;  // the largest one
   int servers = 1;           // ps of the job
 };
+// Why files of `needed` bytes cannot be written here, with the remedy; empty where they can.
+std::string WhyFilesEndEarly(std::optional<uint64_t> largest_file, uint64_t needed);
 Findings JudgeHost(const HostFacts& facts, const HostNeeds& needs, const std::string& folder);
 
 }  // namespace downpour

@@ -164,6 +164,16 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
   return findings;
 }
 
+uint64_t LargestFileOf(const JobSpec& job) {
+  uint64_t values = 0;
+  for (const Slice& slice : MakeSliceGrid(*InferVariables(job.model)).slices) {
+    values += static_cast<uint64_t>(slice.bytes());
+  }
+  const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training));
+  const uint64_t shard = state / static_cast<uint64_t>(job.cluster.parameter_server_count);
+  return std::max({kLeastFileBytes, shard, static_cast<uint64_t>(job.python.bytes)});
+}
+
 HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role, bool on_gpu) {
   const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
   uint64_t values = 0, widest = 0;
@@ -190,12 +200,14 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
   const uint64_t of_chief = DescriptorNeed(TaskRole::kChief, job.cluster);
   const uint64_t of_ps = DescriptorNeed(TaskRole::kPs, job.cluster);
   const uint64_t of_worker = DescriptorNeed(TaskRole::kWorker, job.cluster);
-  if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk, .descriptors = of_chief};
+  const uint64_t file = LargestFileOf(job);
+  if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk, .descriptors = of_chief, .file = file};
   if (role == TaskType::kPs) return {.memory = all_servers / servers + widest, .disk = 0, .descriptors = of_ps};
   if (role == TaskType::kWorker) return {.memory = one_worker, .disk = 0, .descriptors = of_worker};
   return {.memory = all_servers + static_cast<uint64_t>(job.cluster.worker_count) * one_worker,
           .disk = disk,
-          .descriptors = std::max({of_chief, of_ps, of_worker})};
+          .descriptors = std::max({of_chief, of_ps, of_worker}),
+          .file = file};
 }
 
 std::string WhyNoRoomFor(uint32_t more, const JobSpec& job, const DataFacts& facts, const HostFacts& host) {

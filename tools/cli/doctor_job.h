@@ -29,6 +29,9 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 // What one task needs, or with no role a whole cluster on one host; its workers compute on a GPU, or on the CPU.
 HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role, bool on_gpu);
 
+// About the largest file that a job writes, in bytes: a ps's part of a checkpoint, or the archive of its code.
+uint64_t LargestFileOf(const JobSpec& job);
+
 // Why so many more workers of a job have no room beside what runs on this host, and how many have; empty: all of them,
 // or it is not known.
 std::string WhyNoRoomFor(uint32_t more, const JobSpec& job, const DataFacts& facts, const HostFacts& host);

@@ -6,12 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "cluster/job_folder.h"
@@ -29,6 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kPackageEndings[] = {".whl", ".tar.gz", ".zip"};
 
@@ -85,9 +88,15 @@ absl::StatusOr<int> RunToItsEnd(const ChildSpec& spec) {
 
 // Of what workers get, so that what is left out of it is missed here. TF_CONFIG says that this is the chief.
 absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std::string& unpacked,
-                           const std::string& folder) {
+                           const std::string& folder, Clock::time_point begun) {
   ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package", unpacked,
-                          "--module", code.module, "--environment", unpacked + kPackagesSuffix, "--"}};
+                          "--module", code.module, "--environment", unpacked + kPackagesSuffix}};
+  const Clock::duration limit = job.scheduling.max_running_time;
+  if (limit != Clock::duration::zero()) {
+    const std::chrono::duration<double> until = (begun + limit).time_since_epoch();
+    spec.argv.insert(spec.argv.end(), {"--until", absl::StrFormat("%.3f", until.count())});
+  }
+  spec.argv.push_back("--");
   const char* trial = std::getenv("CLOUD_ML_TRIAL_ID");
   const std::string text = TfConfigOf(job, {.type = TaskType::kChief, .trial = trial == nullptr ? "" : trial});
   for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) spec.environment.emplace_back(name, text);
@@ -95,6 +104,12 @@ absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std
   const absl::StatusOr<int> status = RunToItsEnd(spec);
   if (!status.ok()) return status.status();
   if (*status == 0) return absl::OkStatus();
+  if (limit != Clock::duration::zero() && Clock::now() - begun >= limit) {
+    const std::string place = CleanText(ReadTextFile(folder + "/place").value_or("the calls above say where"), 400);
+    const std::string time = absl::StrFormat("%.10g", std::chrono::duration<double>(limit).count());
+    return absl::DeadlineExceededError(absl::StrCat("the Python code ", code.module, " has come to no model in the ",
+                                                    time, " s of scheduling.maxRunningTime: ", place));
+  }
   const std::string find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('downpour') is None)";
   const absl::StatusOr<int> found = RunToItsEnd({.argv = {code.interpreter, "-c", find}});
   if (!found.ok() || *found != 0) {
@@ -156,6 +171,7 @@ std::string WhyNoCode(const PythonCode& code) {
 
 absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSpec& job, const std::string& folder,
                                              const std::string& job_dir) {
+  const Clock::time_point begun = Clock::now();
   const absl::StatusOr<Payload> archive = GatherCode(code, folder);
   if (!archive.ok()) return archive.status();
   const PythonSpec spec = {.module = code.module,
@@ -168,7 +184,8 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
   if (!unpacked.ok()) return unpacked.status();
   JobSpec known = job;
   known.python = spec;
-  if (const absl::Status status = RunToItsModel(code, known, unpacked->path, folder); !status.ok()) return status;
+  if (const absl::Status status = RunToItsModel(code, known, unpacked->path, folder, begun); !status.ok())
+    return status;
   const absl::StatusOr<std::string> text = ReadTextFile(folder + "/description.json");
   if (!text.ok()) return text.status();
   try {
@@ -179,7 +196,10 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
   }
 }
 
-int ExitCodeOfCode(const absl::Status& error) { return absl::IsInvalidArgument(error) ? kExitBadJobFile : kExitFailed; }
+int ExitCodeOfCode(const absl::Status& error) {
+  if (absl::IsDeadlineExceeded(error)) return kExitOutOfTime;
+  return absl::IsInvalidArgument(error) ? kExitBadJobFile : kExitFailed;
+}
 
 std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
 

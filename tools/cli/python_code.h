@@ -6,7 +6,8 @@
 // Shapes: JOB_DIR/python holds code.tar.gz (what workers import), description.json and initial.safetensors (the model,
 //   as python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
 // Errors: INVALID_ARGUMENT for a package that is none, or where the code refuses; ABORTED where it fails. It has said
-//   why on stderr then.
+//   why on stderr then. DEADLINE_EXCEEDED, with the line, where it does not come to its model within the job's
+//   scheduling.maxRunningTime.
 // Tests: tests/process/test_python.py.
 #pragma once
 
@@ -54,7 +55,7 @@ struct PythonJob {
 absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSpec& job, const std::string& folder,
                                              const std::string& job_dir);
 
-// Of one of these errors: 78 where the code, or what was named of it, is refused; 1 where it failed.
+// Of one of these errors: 78 where the code, or what was named of it, is refused; 1 where it failed; 124 out of time.
 int ExitCodeOfCode(const absl::Status& error);
 
 std::string PythonFolder(const std::string& job_dir);

@@ -1,40 +1,207 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cluster/human_units.h"
+#include "cluster/output_options.h"
+#include "cluster/text_table.h"
+#include "data/byte_source.h"
+#include "schema/text.h"
+#include "tools/cli/data_stats.h"
 #include "tools/cli/verbs.h"
 #include "tools/digits.h"
 
 namespace downpour {
 namespace {
 
-struct DataOptions {
+using nlohmann::ordered_json;
+
+constexpr size_t kWidestCell = 32;  // characters
+
+struct DigitsOptions {
   std::string out;
   uint64_t seed = 1;
   bool hard = false;
 };
 
-std::function<int()> SetUpData(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<DataOptions>();
-  CLI::App* digits = app.add_subcommand("digits", "Draw 60,000 + 10,000 images of digits as IDX files");
-  digits->add_option("--out", options->out, "Folder for the four files; made if need be")->required();
-  digits->add_option("--seed", options->seed, "Another seed draws another set; the same one the same bytes")
-      ->capture_default_str();
-  digits->add_flag("--hard", options->hard, "Faint and bent, on strong noise: the sample model stays below 90 %");
-  app.require_subcommand(1);
-  return [options, streams]() -> int {
-    const absl::Status status =
-        WriteDigits(options->out, options->seed, options->hard ? Difficulty::kHard : Difficulty::kUsual);
-    if (!status.ok()) {
-      return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
-    }
-    streams.out << options->out << "\n";
+struct FileOptions {
+  std::string file;
+  std::string separator = "auto";
+  std::string header = "auto";
+  uint64_t records = 10;
+  bool as_json = false;
+};
+
+int WriteDigits(const DigitsOptions& options, Streams streams) {
+  const absl::Status status =
+      WriteDigits(options.out, options.seed, options.hard ? Difficulty::kHard : Difficulty::kUsual);
+  if (!status.ok()) return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
+  streams.out << options.out << "\n";
+  return kExitDone;
+}
+
+struct OpenedCsv {
+  std::unique_ptr<ByteSource> source;
+  CsvDialect dialect;
+};
+
+absl::StatusOr<OpenedCsv> Open(const FileOptions& options) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(options.file);
+  if (!source.ok()) return source.status();
+  const std::optional<char> separator =
+      options.separator == "auto" ? std::nullopt
+                                  : std::optional(options.separator == "tab" ? '\t' : options.separator.front());
+  absl::StatusOr<CsvDialect> dialect = GuessCsvDialect(**source, separator);
+  if (!dialect.ok()) return dialect.status();
+  if (dialect->fields == 0) return absl::InvalidArgumentError(options.file + " has no records");
+  if (options.header != "auto") dialect->has_header = options.header == "yes";
+  return OpenedCsv{*std::move(source), *dialect};
+}
+
+std::string Cell(const std::string& text) {
+  std::string cell = Printable(text, kWidestCell);
+  return cell.empty() ? "-" : cell;
+}
+
+std::string DialectWords(const CsvDialect& dialect) {
+  static const std::map<char, std::string> kWords = {
+      {',', "commas"}, {';', "semicolons"}, {'\t', "tabs"}, {'|', "bars"}};
+  const auto word = kWords.find(dialect.separator);
+  return absl::StrCat("fields between ", word == kWords.end() ? std::string(1, dialect.separator) : word->second,
+                      dialect.has_header ? ", names in the first record" : ", no names");
+}
+
+int ShowHead(const FileOptions& options, Streams streams) {
+  const absl::StatusOr<OpenedCsv> csv = Open(options);
+  const auto complain = [&](const absl::Status& status) {
+    return Complain(streams, "data head", std::string(status.message()), kExitFailed);
+  };
+  if (!csv.ok()) return complain(csv.status());
+  auto rows = HeadOf(*csv->source, csv->dialect, options.records);
+  if (!rows.ok()) return complain(rows.status());
+  if (options.as_json) {
+    const ordered_json columns = rows->front();
+    rows->erase(rows->begin());
+    ordered_json said = {{"columns", columns}, {"rows", *rows}};
+    streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
     return kExitDone;
+  }
+  for (std::vector<std::string>& row : *rows) std::transform(row.begin(), row.end(), row.begin(), Cell);
+  streams.out << TextTable(*rows, rows->front().size(), rows->front().size());
+  return kExitDone;
+}
+
+// The value that is there most often; of equals the first in the order of text.
+const std::pair<const std::string, uint64_t>* MostFrequent(const ColumnStats& column) {
+  const auto most = std::max_element(column.distinct().begin(), column.distinct().end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == column.distinct().end() ? nullptr : &*most;
+}
+
+ordered_json JsonOf(const std::string& name, const ColumnStats& column) {
+  ordered_json json = {{"name", name}, {"type", column.type()}, {"missing", column.missing()}};
+  json["distinct"] = column.distinct().size();
+  json["moreDistinct"] = column.has_more();
+  if (column.has_numbers()) json["min"] = column.least(), json["max"] = column.most(), json["mean"] = column.mean();
+  const auto* most = MostFrequent(column);
+  if (most != nullptr && !column.has_more()) json["mostFrequent"] = most->first, json["frequency"] = most->second;
+  return json;
+}
+
+std::vector<std::string> RowOf(const std::string& name, const ColumnStats& column) {
+  const auto number = [&](double value) { return column.has_numbers() ? absl::StrFormat("%.6g", value) : "-"; };
+  const auto* most = MostFrequent(column);
+  const bool is_known = most != nullptr && !column.has_more();
+  return {Cell(name),
+          Cell(column.type()),
+          is_known ? Cell(most->first) : "-",
+          is_known ? HumanCount(static_cast<double>(most->second)) : "-",
+          HumanCount(static_cast<double>(column.missing())),
+          absl::StrCat(column.has_more() ? "> " : "", HumanCount(static_cast<double>(column.distinct().size()))),
+          number(column.least()),
+          number(column.most()),
+          number(column.mean())};
+}
+
+int ShowStats(const FileOptions& options, Streams streams) {
+  const absl::StatusOr<OpenedCsv> csv = Open(options);
+  const auto complain = [&](const absl::Status& status) {
+    return Complain(streams, "data stats", std::string(status.message()), kExitFailed);
+  };
+  if (!csv.ok()) return complain(csv.status());
+  const absl::StatusOr<CsvStats> stats = StatsOf(*csv->source, csv->dialect);
+  if (!stats.ok()) return complain(stats.status());
+  if (stats->bad > 0) {
+    streams.err << "downpour data stats: " << Counted(stats->bad, "record") << " left out, the first at "
+                << Printable(stats->first_bad) << "\n";
+  }
+  if (options.as_json) {
+    ordered_json columns = ordered_json::array();
+    for (size_t i = 0; i < stats->names.size(); ++i) columns.push_back(JsonOf(stats->names[i], stats->columns[i]));
+    const ordered_json said = {{"rows", stats->rows},
+                               {"badRecords", stats->bad},
+                               {"separator", std::string(1, csv->dialect.separator)},
+                               {"header", csv->dialect.has_header},
+                               {"columns", columns}};
+    streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+    return kExitDone;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"column", "type", "most frequent", "count", "missing", "distinct", "min", "max", "mean"}};
+  for (size_t i = 0; i < stats->names.size(); ++i) rows.push_back(RowOf(stats->names[i], stats->columns[i]));
+  streams.out << HumanCount(static_cast<double>(stats->rows)) << " rows; " << DialectWords(csv->dialect) << "\n\n"
+              << TextTable(rows, 3, 8);
+  return kExitDone;
+}
+
+void AddFileOptions(CLI::App& app, FileOptions* options) {
+  app.add_option("FILE", options->file, "CSV, gzipped or not")->required();
+  app.add_option("--separator", options->separator, "auto, tab, or one character")
+      ->check([](const std::string& text) {
+        const bool is_good = text == "auto" || text == "tab" || (text.size() == 1 && text != "\"" && text != " ");
+        return is_good ? "" : "must be auto, tab, or one character that is neither a quote nor a blank";
+      })
+      ->capture_default_str();
+  app.add_option("--header", options->header, "Whether the first record has the columns' names")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  AddFormatOption(app, "How to show it", &options->as_json);
+}
+
+std::function<int()> SetUpData(CLI::App& app, Streams streams) {
+  auto digits = std::make_shared<DigitsOptions>();
+  auto file = std::make_shared<FileOptions>();
+  CLI::App* draw = app.add_subcommand("digits", "Draw 60,000 + 10,000 images of digits as IDX files");
+  draw->add_option("--out", digits->out, "Folder for the four files; made if need be")->required();
+  draw->add_option("--seed", digits->seed, "Another seed draws another set; the same one the same bytes")
+      ->capture_default_str();
+  draw->add_flag("--hard", digits->hard, "Faint and bent, on strong noise: the sample model stays below 90 %");
+  CLI::App* head = app.add_subcommand("head", "Show the first records of a CSV file");
+  AddFileOptions(*head, file.get());
+  head->add_option("-n,--records", file->records, "How many")->capture_default_str();
+  CLI::App* stats = app.add_subcommand("stats", "Show types, counts, missing values and ranges of a CSV file");
+  AddFileOptions(*stats, file.get());
+  app.require_subcommand(1);
+  return [=]() -> int {
+    if (draw->parsed()) return WriteDigits(*digits, streams);
+    return head->parsed() ? ShowHead(*file, streams) : ShowStats(*file, streams);
   };
 }
 
 }  // namespace
 
-const Verb kDataVerb = {"data", "Draw a data set, so that nothing need be downloaded",
-                        "  downpour data digits --out digits\n", "0 done, 1 it cannot be written", SetUpData};
+const Verb kDataVerb = {"data", "Look at data files, or draw a data set, so that nothing need be downloaded",
+                        "  downpour data digits --out digits\n"
+                        "  downpour data stats adult.data\n"
+                        "  downpour data head train.csv.gz -n 5 -o json\n",
+                        "0 done, 1 it cannot be read or written", SetUpData};
 
 }  // namespace downpour

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -33,6 +34,7 @@
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/data_facts.h"
+#include "tools/cli/doctor_job.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cli/python_code.h"
@@ -43,6 +45,7 @@ namespace downpour {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes part
 
@@ -237,7 +240,22 @@ int SayWhichCodeIsMissing(const RunOptions& options, Streams streams) {
                   kExitBadJobFile);
 }
 
+std::vector<std::string> ChiefFlags(const RunOptions& options, const JobSpec& job, Clock::time_point begun) {
+  std::vector<std::string> flags;
+  for (const auto& [name, value] : options.metrics) {
+    if (value.empty()) continue;
+    flags.push_back(absl::StrCat("--", absl::StrReplaceAll(name, {{"-", "_"}}), "=", value));
+  }
+  // The clock of scheduling.maxRunningTime has run while the code came to its model.
+  if (!options.whole.module.empty() && job.scheduling.max_running_time != Clock::duration::zero()) {
+    const std::chrono::duration<double> ran = Clock::now() - begun;
+    flags.push_back(absl::StrFormat("--ran_before=%.3f", ran.count()));
+  }
+  return flags;
+}
+
 int RunCluster(RunOptions options, Streams streams) {
+  const Clock::time_point begun = Clock::now();
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) {
     return Complain(streams, "run", std::string(status.message()), kExitBadCommandLine);
@@ -252,6 +270,9 @@ int RunCluster(RunOptions options, Streams streams) {
   const bool has_its_data = HasItsData(parsed, has_begun, streams);  // told beside what the job file has wrong
   if (!parsed.ok()) return SayWhichCodeIsMissing(options, streams);
   if (!has_its_data) return kExitBadJobFile;
+  if (const std::string why = WhyFilesEndEarly(FileSizeLimit(), LargestFileOf(parsed.job)); !why.empty()) {
+    return Complain(streams, "run", why, kExitFailed);
+  }
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
@@ -280,10 +301,7 @@ int RunCluster(RunOptions options, Streams streams) {
   cluster.command = CommandOf(options);
   cluster.resume = options.resume;
   cluster.give_up = options.give_up;
-  for (const auto& [name, value] : options.metrics) {
-    if (value.empty()) continue;
-    cluster.chief_flags.push_back(absl::StrCat("--", absl::StrReplaceAll(name, {{"-", "_"}}), "=", value));
-  }
+  cluster.chief_flags = ChiefFlags(options, parsed.job, begun);
   cluster.trace = options.trace;
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);

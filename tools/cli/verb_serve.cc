@@ -8,6 +8,7 @@
 #include "runtime/posix/process.h"
 #include "schema/text.h"
 #include "service/running_service.h"
+#include "tools/cli/doctor_host.h"
 #include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
 
@@ -28,6 +29,9 @@ std::string CredentialsOf(const HttpSettings& http) {
 }
 
 int Serve(const ServeOptions& options, Streams streams) {
+  if (const std::string why = WhyFilesEndEarly(FileSizeLimit(), kMostCodeBytes); !why.empty()) {
+    return Complain(streams, "serve", why, kExitFailed);
+  }
   const sigset_t ends = SigtermAnd({SIGINT});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
@@ -77,6 +81,7 @@ const Verb kServeVerb = {"serve", "Run the job service: jobs that wait their tur
                          "  downpour serve --root ~/jobs --backend ssh --hosts lab.hosts\n"
                          "  downpour serve --root /shared/jobs --backend slurm --partition main \\\n"
                          "      --sbatch-option=--time=12:00:00\n",
-                         "0 help was shown, 1 its root or its address is taken", SetUpServe};
+                         "0 help was shown, 1 its root or address is taken, or files may not be as long as a package",
+                         SetUpServe};
 
 }  // namespace downpour

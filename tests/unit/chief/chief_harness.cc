@@ -8,7 +8,7 @@
 
 namespace downpour {
 
-ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on, Round give_up)
+ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on, Round give_up, Duration ran_before)
     : disk(std::move(on)),
       role(std::make_unique<ChiefRole>(ChiefOptions{.job = job,
                                                     .job_dir = "/jobs/small",
@@ -19,6 +19,7 @@ ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk>
                                                     .resume = resume,
                                                     .give_up = give_up,
                                                     .nonce = kRun,
+                                                    .ran_before = ran_before,
                                                     .timing = {}})),
       job_(std::move(job)) {
   uint64_t number = ToNumber(PeerId::kFirstAccepted);

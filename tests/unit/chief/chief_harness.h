@@ -51,7 +51,8 @@ class ChiefHarness {
 
   // Later chiefs of one test share the disk.
   explicit ChiefHarness(JobSpec job, bool resume = false,
-                        std::shared_ptr<MemoryDisk> on = std::make_shared<MemoryDisk>(), Round give_up = {});
+                        std::shared_ptr<MemoryDisk> on = std::make_shared<MemoryDisk>(), Round give_up = {},
+                        Duration ran_before = {});
 
   void Start();
   void Feed(Input input);

@@ -306,6 +306,17 @@ TEST_F(ChiefRoleTest, AJobWhoseTimeIsOverIsCancelledAfterOneLastCheckpoint) {
   EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("--resume"));
 }
 
+TEST_F(ChiefRoleTest, TheTimeBeforeItsChiefCountsForMaxRunningTime) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob({"scheduling.maxRunningTime=60s"}), false,
+                                           std::make_shared<MemoryDisk>(), Round(), /*ran_before=*/50s);
+  cluster->Start();
+  cluster->RunToRunning();
+  EXPECT_LE(double{cluster->Status()["allowedSeconds"]}, 10);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  cluster->Wait(11s);
+  EXPECT_EQ(cluster->Status()["state"], "CANCELLED");
+}
+
 TEST_F(ChiefRoleTest, ASignalWhileWaitingEndsItWithoutACheckpoint) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   cluster->Start();

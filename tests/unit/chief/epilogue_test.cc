@@ -58,6 +58,24 @@ TEST_F(EpilogueTest, TheFirstWorkerIsGivenItAndItsEndIsTheJobs) {
   EXPECT_EQ(State(), "SUCCEEDED");
 }
 
+TEST_F(EpilogueTest, StatusMarksTheTaskThatRunsIt) {
+  const auto is_master = [&](const char* task) { return cluster->TaskStatus(task).value("master", false); };
+  Begin();
+  EXPECT_TRUE(is_master("worker-0")) << "in which fit() will return";
+  EXPECT_FALSE(is_master("worker-1"));
+  EXPECT_FALSE(is_master("ps-0"));
+  TrainAndEvaluate();
+  cluster->Wait(1s);
+  first().alive = false;
+  cluster->Wait(30s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+  EXPECT_TRUE(is_master("worker-1"));
+  EXPECT_FALSE(is_master("worker-0"));
+  Say(second(), Attempt(second()));
+  EXPECT_EQ(State(), "SUCCEEDED");
+  EXPECT_TRUE(is_master("worker-1"));
+}
+
 TEST_F(EpilogueTest, NothingIsGivenBeforeAllIsInACheckpoint) {
   Begin();
   cluster->ps[0].answers_snapshots = false;

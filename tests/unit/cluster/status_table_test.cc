@@ -84,6 +84,13 @@ TEST(StatusTableTest, ASpareWorkerIsCalledSo) {
   EXPECT_THAT(StatusTable(status, false), HasSubstr("work (spare: others hold all leases)"));
 }
 
+TEST(StatusTableTest, TheTaskThatRunsTheRestOfTheProgramIsMarked) {
+  StatusReport status = Sample();
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("(master)")));
+  status.tasks[0].is_master = true;
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("\nworker-0 (master)  "));
+}
+
 TEST(StatusTableTest, WhoeverReadsElsewhereIsToldWhereTheFoldersAre) {
   StatusReport status = Sample();
   status.chief.host = "h0";

@@ -4,29 +4,15 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
+
+#include "tests/unit/data/text_source.h"
 
 namespace downpour {
 namespace {
 
 using testing::HasSubstr;
-
-class TextSource final : public ByteSource {
- public:
-  explicit TextSource(std::string text) : text_(std::move(text)) {}
-  const std::string& name() const override { return name_; }
-  uint64_t size() const override { return text_.size(); }
-  absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<uint8_t> to) const override {
-    const size_t from = std::min<uint64_t>(offset, text_.size()), count = std::min(to.size(), text_.size() - from);
-    std::copy_n(text_.begin() + static_cast<ptrdiff_t>(from), count, to.begin());
-    return count;
-  }
-
- private:
-  const std::string text_, name_ = "source";
-};
 
 // By zlib, whose users most files are of.
 std::string Packed(const std::string& text) {

@@ -126,6 +126,9 @@ TEST_F(IdxTest, WhatIsNotIdxIsRefusedByName) {
   EXPECT_NE(Error().find("beyond the 28"), std::string::npos) << Error();
   Write(files_.images, "PNG" + whole);
   EXPECT_NE(Error().find("wrong magic 0x504e4700 at byte 0"), std::string::npos) << Error();
+  EXPECT_EQ(Error().find("looks like text"), std::string::npos) << Error();
+  Write(files_.images, "age,work,pay\n39,State-gov,1.5\n");
+  EXPECT_NE(Error().find("it looks like text: `downpour data stats " + files_.images), std::string::npos) << Error();
   Write(files_.images, Bytes(files_.labels));
   EXPECT_NE(Error().find("wrong magic 0x00000801"), std::string::npos) << Error();
   std::string absurd = whole;

@@ -68,6 +68,14 @@ TEST_F(RunFolderTest, WhatAProgramSaidLastBeforeItCameToNoModelIsTold) {
   EXPECT_EQ(other.Look().error, "t.task never called downpour.fit");
 }
 
+TEST_F(RunFolderTest, WhyAProgramWasEndedStandsBeforeWhereItWas) {
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c",
+                          "echo 'downpour: the program has not called downpour.fit for 30 s, at t.py:1'; "
+                          "echo 'downpour stage: the Python code t has come to no model in 40 s: at t.py:2'; exit 124"})
+                  .ok());
+  EXPECT_EQ(WaitForEnd().error, "the Python code t has come to no model in 40 s: at t.py:2");
+}
+
 TEST_F(RunFolderTest, AWarningIsNoReasonForAnEnd) {
   ASSERT_TRUE(run_.Start({"/bin/sh", "-c",
                           "echo 'downpour run: warning: job.json:1: name: is long' >&2; "

@@ -46,8 +46,9 @@ TEST(SshBackendTest, TheCommandIsThatOfDeployCluster) {
   order.module = "t.task";
   order.packages = {"/a.whl", "/b.tar.gz"};
   order.arguments = {"--x"};
-  EXPECT_THAT(backend.CommandOf(order, folder),
-              testing::IsSupersetOf({"--module-name", "t.task", "/a.whl", "/b.tar.gz", "--x"}));
+  order.results = "/r/storage/models/a";
+  EXPECT_THAT(backend.CommandOf(order, folder), testing::IsSupersetOf({"--module-name", "t.task", "/a.whl", "/b.tar.gz",
+                                                                       "--x", "--results", "/r/storage/models/a"}));
   order.job.state = JobState::kCancelling;
   EXPECT_THAT(backend.CommandOf(order, folder), Contains("--end"));
 }

@@ -79,6 +79,13 @@ TEST(DoctorHost, NamesEachLackWithARemedy) {
                           HasSubstr("clock: not synchronized"), HasSubstr("cpu: has no AVX2"),
                           HasSubstr("libcuda.so.1 does not load"),
                           HasSubstr("PROBLEM libraries: libzmq 4.3.2 has known holes")));
+  facts = GoodHost();
+  facts.largest_file = 0;
+  EXPECT_THAT(BadOf(facts), ElementsAre("PROBLEM files: a file may have at most 0 B here (`ulimit -f`), about 1.0 MiB "
+                                        "needed -> raise it: `ulimit -f unlimited`, fsize in "
+                                        "/etc/security/limits.conf, or LimitFSIZE=infinity in the unit"));
+  facts.largest_file = kLeastFileBytes;
+  EXPECT_THAT(BadOf(facts), IsEmpty());
   EXPECT_EQ(JudgeHost(GoodHost(), {}, "/jobs")[0].what, "4.0 GiB free") << "nothing is known to be needed";
   EXPECT_EQ(JudgeHost(GoodHost(), {}, "/jobs")[2].what, "65536 open files per process");
   facts = GoodHost();

@@ -1,0 +1,243 @@
+#include "data/csv.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+#include <system_error>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 18;
+constexpr char kQuote = '"';
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::array<char, 4> kSeparators = {',', ';', '\t', '|'};
+constexpr size_t kGuessedFrom = 200;  // records
+
+bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CsvReader::Next(std::vector<std::string_view>* fields) {
+  for (;;) {
+    const absl::StatusOr<Parsed> parsed = Parse(fields);
+    if (!parsed.ok()) return parsed.status();
+    if (*parsed == Parsed::kRecord) return true;
+    if (*parsed == Parsed::kBlank) {
+      if (at_end_ && at_ == text_.size()) return false;
+      continue;
+    }
+    if (absl::Status status = Fill(); !status.ok()) return status;
+  }
+}
+
+std::string CsvReader::place() const { return absl::StrCat(source_.name(), ":", record_line_); }
+
+absl::Status CsvReader::Fill() {
+  text_.erase(0, at_);
+  at_ = 0;
+  if (text_.size() > kMostCsvRecord) {
+    return Wrong(absl::StrCat("a record of more than ", kMostCsvRecord >> 20, " MiB: is a quote open before it?"));
+  }
+  const size_t have = text_.size(), wanted = std::max(kPiece, have);  // so that no byte is looked at too often
+  text_.resize(have + wanted);
+  const absl::StatusOr<size_t> got = stream_.Read({reinterpret_cast<uint8_t*>(text_.data()) + have, wanted});
+  if (!got.ok()) return got.status();
+  const bool is_first = stream_.offset() == *got;
+  text_.resize(have + *got);
+  at_end_ = *got < wanted;
+  if (text_.find('\0', have) != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(source_.name(), ": is no text, but has bytes of 0"));
+  }
+  if (is_first && text_.starts_with(kByteOrderMark)) text_.erase(0, kByteOrderMark.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CsvReader::Parsed> CsvReader::Parse(std::vector<std::string_view>* fields) {
+  fields->clear();
+  unquoted_.clear();
+  if (at_ == text_.size()) return at_end_ ? Parsed::kBlank : Parsed::kNeedsMore;
+  record_line_ = line_;
+  size_t at = at_;
+  for (;;) {
+    std::string_view& field = fields->emplace_back();
+    while (at < text_.size() && IsBlank(text_[at]) && text_[at] != separator_) ++at;
+    if (at < text_.size() && text_[at] == kQuote) {
+      const absl::StatusOr<bool> whole = TakeQuoted(&at, &field);
+      if (!whole.ok()) return whole.status();
+      if (!*whole) return Parsed::kNeedsMore;
+    } else if (!TakePlain(&at, &field)) {
+      return Parsed::kNeedsMore;
+    }
+    if (at == text_.size() || text_[at] == '\n') break;
+    ++at;  // the separator
+  }
+  const bool is_blank = fields->size() == 1 && fields->front().empty() && text_[at_] != kQuote;
+  line_ += static_cast<uint64_t>(std::count(text_.begin() + at_, text_.begin() + at, '\n')) + (at < text_.size());
+  at_ = std::min(at + 1, text_.size());
+  return is_blank ? Parsed::kBlank : Parsed::kRecord;
+}
+
+// Up to the separator or line end behind it; false where that is not there yet.
+bool CsvReader::TakePlain(size_t* at, std::string_view* field) const {
+  const std::string_view rest = std::string_view(text_).substr(*at);
+  size_t size = 0;
+  while (size < rest.size() && rest[size] != separator_ && rest[size] != '\n') ++size;
+  if (size == rest.size() && !at_end_) return false;
+  *at += size;
+  std::string_view found = rest.substr(0, size);
+  if (size == rest.size() || rest[size] == '\n') {
+    if (found.ends_with('\r')) found.remove_suffix(1);
+  }
+  *field = Trimmed(found);
+  return true;
+}
+
+absl::StatusOr<bool> CsvReader::TakeQuoted(size_t* at, std::string_view* field) {
+  const std::string_view text = text_;
+  const size_t begin = *at + 1;
+  bool has_doubled = false;
+  size_t end = begin;
+  for (;; end += 2) {
+    end = text.find(kQuote, end);
+    const bool is_known = end != std::string_view::npos && (end + 1 < text.size() || at_end_);
+    if (!is_known && !at_end_) return false;
+    if (!is_known) return Wrong("a quote is not closed");
+    if (end + 1 == text.size() || text[end + 1] != kQuote) break;
+    has_doubled = true;
+  }
+  *field = text.substr(begin, end - begin);
+  if (has_doubled) {
+    std::string& plain = unquoted_.emplace_back();
+    for (size_t i = 0; i < field->size(); ++i) {
+      plain += (*field)[i];
+      if ((*field)[i] == kQuote) ++i;
+    }
+    *field = plain;
+  }
+  std::string_view behind;
+  *at = end + 1;
+  if (!TakePlain(at, &behind)) return false;
+  if (!behind.empty())
+    return Wrong(absl::StrCat("'", std::string(behind.substr(0, 20)), "' stands behind a closing quote"));
+  return true;
+}
+
+absl::Status CsvReader::Wrong(const std::string& what) const {
+  return absl::InvalidArgumentError(absl::StrCat(source_.name(), ":", record_line_, ": ", what));
+}
+
+namespace {
+
+// A sign that from_chars does not take.
+std::string_view WithoutPlus(std::string_view field) {
+  return field.starts_with('+') && !field.starts_with("+-") ? field.substr(1) : field;
+}
+
+struct Beginning {
+  std::vector<std::vector<std::string>> records;
+  size_t fields = 0;  // that most of them have
+  size_t agree = 0;   // how many have as many
+};
+
+absl::StatusOr<Beginning> ReadBeginning(const ByteSource& source, char separator) {
+  Beginning beginning;
+  CsvReader reader(source, separator);
+  std::vector<std::string_view> fields;
+  std::map<size_t, size_t> counts;
+  while (beginning.records.size() < kGuessedFrom) {
+    const absl::StatusOr<bool> more = reader.Next(&fields);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    beginning.records.emplace_back(fields.begin(), fields.end());
+    ++counts[fields.size()];
+  }
+  for (const auto& [size, count] : counts) {
+    if (count >= beginning.agree) beginning.fields = size, beginning.agree = count;
+  }
+  return beginning;
+}
+
+bool HasNumber(const std::vector<std::string>& record) {
+  return std::any_of(record.begin(), record.end(),
+                     [](const std::string& field) { return NumberIn(field).has_value(); });
+}
+
+bool HasHeader(const Beginning& beginning) {
+  const std::vector<std::vector<std::string>>& records = beginning.records;
+  if (records.size() < 2 || records[0].size() != beginning.fields || HasNumber(records[0])) return false;
+  if (std::any_of(records.begin() + 1, records.end(), HasNumber)) return true;
+  const std::set<std::string> names(records[0].begin(), records[0].end());
+  std::set<std::string> others;
+  size_t count = 0;
+  for (const std::vector<std::string>& record : absl::MakeConstSpan(records).subspan(1)) {
+    others.insert(record.begin(), record.end());
+    count += record.size();
+  }
+  const auto is_other = [&](const std::string& name) { return others.contains(name); };
+  return names.size() == records[0].size() && others.size() < count &&
+         std::none_of(names.begin(), names.end(), is_other);
+}
+
+}  // namespace
+
+absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::optional<char> separator) {
+  CsvDialect dialect;
+  Beginning best;
+  absl::Status first_error;
+  const auto tried = separator ? absl::MakeConstSpan(&*separator, 1) : absl::MakeConstSpan(kSeparators);
+  for (const char one : tried) {
+    absl::StatusOr<Beginning> beginning = ReadBeginning(source, one);
+    if (!beginning.ok()) {
+      first_error.Update(beginning.status());
+      continue;
+    }
+    // By a wrong one most have one field, which is no agreement.
+    const auto rank = [](const Beginning& read) {
+      return std::tuple(read.fields > 1 ? read.agree * 10 / std::max<size_t>(1, read.records.size()) : 0, read.fields);
+    };
+    if (dialect.fields != 0 && rank(*beginning) <= rank(best)) continue;
+    best = *std::move(beginning);
+    dialect = {one, HasHeader(best), best.fields};
+  }
+  // With a wrong separator a quote may stand within a field, where it means nothing.
+  if (dialect.fields < 2 && !first_error.ok()) return first_error;
+  return dialect;
+}
+
+bool IsMissing(std::string_view field) {
+  static constexpr std::string_view kWords[] = {"",     "?",    "NA",   "N/A",  "n/a",  "NaN",  "nan",
+                                                "-nan", "-NaN", "#N/A", "null", "NULL", "None", "<NA>"};
+  return std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
+}
+
+std::optional<double> NumberIn(std::string_view field) {
+  field = WithoutPlus(field);
+  double number = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  const bool is_one = error == std::errc() && end == field.data() + field.size() && std::isfinite(number);
+  return is_one ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int64_t> IntegerIn(std::string_view field) {
+  field = WithoutPlus(field);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  const bool is_one = error == std::errc() && end == field.data() + field.size();
+  return is_one ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace downpour

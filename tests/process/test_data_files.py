@@ -1,0 +1,94 @@
+"""`downpour data` reads what other programs wrote, CSV by pandas in its dialects: it reads what was written."""
+
+import csv
+import gzip
+import json
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+
+import pandas
+
+TOOL = os.path.join(os.environ["DOWNPOUR_BUILD"], "tools", "downpour")
+WORDS = ["", "a", "two words", "comma, in it", 'a "quote"', "line\nend", "semi;colon", "tab\there", "bar|"]
+
+
+def data(*arguments):
+    outcome = subprocess.run([TOOL, "data", *arguments, "-o", "json"], capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    return json.loads(outcome.stdout)
+
+
+class DataFilesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="downpour-data-")
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "file.csv")
+
+    def frame(self, seed):
+        draw = random.Random(seed)
+        rows = draw.randrange(2, 400)
+        return pandas.DataFrame(
+            {
+                "number": [draw.randrange(-1000, 1000) for _ in range(rows)],
+                "price": [draw.choice([None, draw.uniform(-5, 5)]) for _ in range(rows)],
+                "word": [draw.choice(WORDS) for _ in range(rows)],
+                "odd name, with a comma": [draw.choice("xyz") for _ in range(rows)],
+            }
+        )
+
+    def test_what_pandas_wrote_in_any_dialect(self):
+        quotings = [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]
+        for seed, (separator, quoting, ending) in enumerate(
+            (s, q, e) for s in ",;\t|" for q in quotings for e in ("\n", "\r\n")
+        ):
+            with self.subTest(separator=separator, quoting=quoting, ending=ending):
+                frame = self.frame(seed)
+                packed = "gzip" if seed % 2 else None
+                frame.to_csv(
+                    self.path, sep=separator, quoting=quoting, lineterminator=ending, index=False, compression=packed
+                )
+                said = data("head", self.path, "-n", "1000")
+                self.assertEqual(said["columns"], list(frame.columns))
+                with (gzip.open if packed else open)(self.path, "rt", newline="") as file:
+                    written = list(csv.reader(file, delimiter=separator))[1:]
+                # Blanks around what is not quoted go, and pandas quotes only where a separator asks for it.
+                self.assertEqual([[field.strip() for field in row] for row in said["rows"]],
+                                 [[field.strip() for field in row] for row in written])
+
+    def test_statistics_are_those_of_pandas(self):
+        frame = self.frame(7)
+        frame.to_csv(self.path, index=False)
+        columns = {column["name"]: column for column in data("stats", self.path)["columns"]}
+        self.assertEqual(columns["number"]["type"], "int64")
+        self.assertEqual(columns["price"]["type"], "float")
+        self.assertEqual(columns["word"]["type"], "text")
+        for name in ("number", "price"):
+            self.assertEqual(columns[name]["min"], frame[name].min())
+            self.assertEqual(columns[name]["max"], frame[name].max())
+            self.assertAlmostEqual(columns[name]["mean"], frame[name].mean())
+            self.assertEqual(columns[name]["missing"], frame[name].isna().sum())
+        counts = frame["odd name, with a comma"].value_counts()
+        self.assertEqual(columns["odd name, with a comma"]["frequency"], counts.max())
+
+    def test_several_gzip_members_are_one_file(self):
+        with open(self.path, "wb") as file:
+            for part in (b"a,b\n1,2\n", b"3,4\n"):
+                file.write(gzip.compress(part))
+        self.assertEqual(data("head", self.path)["rows"], [["1", "2"], ["3", "4"]])
+
+    def test_a_bomb_takes_bounded_memory(self):
+        with gzip.open(self.path, "wb") as file:
+            for _ in range(300):
+                file.write(b"x" * (1 << 20))
+        outcome = subprocess.run(
+            ["bash", "-c", f"ulimit -v 400000; {TOOL} data stats {self.path}"], capture_output=True, text=True
+        )
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("a record of more than 16 MiB", outcome.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,111 @@
+#include "data/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/data/text_source.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Record = std::vector<std::string>;
+
+struct Read {
+  std::vector<Record> records;
+  std::vector<std::string> places;
+  std::string error;
+};
+
+Read ReadAll(const std::string& text, char separator = ',') {
+  const TextSource source(text);
+  CsvReader reader(source, separator);
+  Read read;
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const absl::StatusOr<bool> more = reader.Next(&fields);
+    if (!more.ok()) read.error = std::string(more.status().message());
+    if (!more.ok() || !*more) return read;
+    read.records.emplace_back(fields.begin(), fields.end());
+    read.places.push_back(reader.place());
+  }
+}
+
+TEST(CsvReaderTest, FieldsAreTrimmedAndRecordsEndWithLines) {
+  EXPECT_THAT(ReadAll("39, State-gov ,\n\n 50,,x\r\nlast,\"\",1").records,
+              ElementsAre(Record{"39", "State-gov", ""}, Record{"50", "", "x"}, Record{"last", "", "1"}));
+  EXPECT_THAT(ReadAll("\xef\xbb\xbfname\n").records, ElementsAre(Record{"name"}));
+  EXPECT_THAT(ReadAll("a\t\tb c", '\t').records, ElementsAre(Record{"a", "", "b c"}));
+  EXPECT_THAT(ReadAll("").records, ElementsAre());
+  EXPECT_THAT(ReadAll("\n\n  \n").records, ElementsAre());
+  EXPECT_THAT(ReadAll("\"\"\n\"\"").records, ElementsAre(Record{""}, Record{""})) << "quoted, it is a value";
+}
+
+TEST(CsvReaderTest, QuotedFieldsKeepWhatTheyHave) {
+  EXPECT_THAT(ReadAll("\" a, b \",\"say \"\"so\"\"\", \"two\nlines\" \n5\" disk,\"\"\"\"\n").records,
+              ElementsAre(Record{" a, b ", "say \"so\"", "two\nlines"}, Record{"5\" disk", "\""}));
+}
+
+TEST(CsvReaderTest, PlacesAreLinesWhereRecordsBegin) {
+  EXPECT_THAT(ReadAll("a\n\n\"b\nc\"\nd").places, ElementsAre("source:1", "source:3", "source:5"));
+}
+
+TEST(CsvReaderTest, WhatIsWrongIsNamedWithItsLine) {
+  EXPECT_EQ(ReadAll("a\n\"b,c\n").error, "source:2: a quote is not closed");
+  EXPECT_EQ(ReadAll("a\n\"b\"c\n").error, "source:2: 'c' stands behind a closing quote");
+  EXPECT_EQ(ReadAll(std::string("a\0b", 3)).error, "source: is no text, but has bytes of 0");
+  EXPECT_THAT(ReadAll("a\n\"" + std::string(40'000'000, 'x')).error,
+              HasSubstr("source:2: a record of more than 16 MiB"));
+}
+
+// The pieces in which a file is read end anywhere, within quotes and line ends too.
+TEST(CsvReaderTest, RecordsAcrossPiecesAreWhole) {
+  std::string text;
+  std::vector<Record> expected;
+  for (int i = 0; i < 60'000; ++i) {
+    const std::string filler(static_cast<size_t>(i % 37), 'x');
+    absl::StrAppend(&text, i, ",\"", filler, "\"\"\n\",", filler, "\r\n");
+    expected.push_back({absl::StrCat(i), filler + "\"\n", filler});
+  }
+  EXPECT_TRUE(ReadAll(text).records == expected);
+}
+
+CsvDialect GuessOf(const std::string& text) { return GuessCsvDialect(TextSource(text)).value(); }
+
+TEST(CsvDialectTest, TheSeparatorIsTheOneByWhichRecordsAgree) {
+  EXPECT_EQ(GuessOf("1,2,3\n4,5,6\n").separator, ',');
+  EXPECT_EQ(GuessOf("1,5;2,5\n3,5;4,5\n7;8,5\n").separator, ';');
+  EXPECT_EQ(GuessOf("a, b\tc\nd\te\n").separator, '\t');
+  EXPECT_EQ(GuessOf("1|2\n3|4\n").separator, '|');
+  EXPECT_EQ(GuessOf("1\n2\n").fields, 1u);
+  EXPECT_EQ(GuessOf("").fields, 0u);
+  EXPECT_EQ(GuessOf("|1x3 Cross validator\n25, Private, 226802\n38, Private, 89814\n").fields, 3u);
+}
+
+TEST(CsvDialectTest, NamesHaveNoNumbers) {
+  EXPECT_TRUE(GuessOf("age,work\n39,State-gov\n").has_header);
+  EXPECT_FALSE(GuessOf("39,State-gov\n50,Private\n").has_header);
+  EXPECT_TRUE(GuessOf("class,cap\ne,x\np,x\n").has_header);
+  EXPECT_FALSE(GuessOf("1:2 a\n1:3 b\n1:4 c\n").has_header) << "nothing comes twice";
+  EXPECT_FALSE(GuessOf("e,x\np,x\ne,b\n").has_header);
+  EXPECT_FALSE(GuessOf("e,x\n").has_header) << "nothing tells";
+}
+
+TEST(CsvFieldTest, Numbers) {
+  EXPECT_EQ(NumberIn("1e3"), 1000);
+  EXPECT_EQ(NumberIn("+.5"), 0.5);
+  for (const char* text : {"", "1,5", "0x10", "inf", "nan", "1e999", "1 2", "--1", "+-1"}) {
+    EXPECT_EQ(NumberIn(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(IntegerIn("-7"), -7);
+  for (const char* text : {"", "7.0", "9223372036854775808", " 7"}) EXPECT_EQ(IntegerIn(text), std::nullopt) << text;
+  EXPECT_TRUE(IsMissing("NA") && IsMissing("") && IsMissing("?") && !IsMissing("0"));
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,58 @@
+// What the columns of a CSV file have: types, counts, missing values, ranges.
+//
+//   absl::StatusOr<CsvStats> stats = StatsOf(*source, dialect);
+//
+// Cost: one pass; memory of kMostDistinct values of each column.
+// Errors: those of CsvReader. A record with another number of fields than most is counted, and is none of the rows.
+// Tests: tests/unit/tools/cli/verb_data_test.cc, tests/process/test_data_files.py.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/csv.h"
+
+namespace downpour {
+
+inline constexpr size_t kMostDistinct = 1000;
+
+class ColumnStats {
+ public:
+  void Add(std::string_view field);
+
+  uint64_t missing() const { return missing_; }
+  const char* type() const;  // int64, float or text; nothing of a column that is all missing
+  bool has_numbers() const { return values_ > 0 && numbers_ == values_; }
+  double least() const { return least_; }
+  double most() const { return most_; }
+  double mean() const { return mean_; }
+  // Values and how often each is there. Beyond kMostDistinct none is counted further.
+  const std::map<std::string, uint64_t, std::less<>>& distinct() const { return distinct_; }
+  bool has_more() const { return has_more_; }  // than that
+
+ private:
+  uint64_t missing_ = 0, values_ = 0, integers_ = 0, numbers_ = 0;
+  double least_ = 0, most_ = 0, mean_ = 0;
+  std::map<std::string, uint64_t, std::less<>> distinct_;
+  bool has_more_ = false;
+};
+
+struct CsvStats {
+  uint64_t rows = 0;
+  uint64_t bad = 0;       // records with another number of fields
+  std::string first_bad;  // its place, and what is wrong
+  std::vector<std::string> names;
+  std::vector<ColumnStats> columns;
+};
+
+absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dialect);
+
+// The first records, or fewer; those that are bad are left out. Names first: of a file without, c0, c1 and so on.
+absl::StatusOr<std::vector<std::vector<std::string>>> HeadOf(const ByteSource& source, const CsvDialect& dialect,
+                                                             uint64_t records);
+
+}  // namespace downpour
