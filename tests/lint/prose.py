@@ -23,7 +23,10 @@ CODE = re.compile(r"`[^`]*`")
 END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?][)\"'*]*(?=\s|$)")
 WORD = re.compile(r"\w")
 TARGET = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
-NAMED = re.compile(r"`((?:chief|deploy|docs|ps|python|runtime|schema|tensor|tests|tools|worker)/[a-z0-9_./-]+\.[a-z]+)`")
+FOLDERS = (
+    "bench chief cluster data deploy docs job model optimizer ps python runtime schema service tensor tests tools worker"
+)
+NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS.split())})/[a-z0-9_./-]+\.[a-z]+)`")
 
 
 def documents(root):
