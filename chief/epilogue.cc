@@ -22,9 +22,17 @@ const Task* Epilogue::worker() const {
 
 const Task* Epilogue::master() const {
   if (chief_.job.python.module.empty()) return nullptr;
-  if (attempts_ > 0) return chief_.members.Find(worker_);
-  const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  if (begun()) return chief_.members.Find(worker_);
+  const std::vector<Task*> workers = Candidates();
   return workers.empty() ? nullptr : workers.front();
+}
+
+// In the order of their numbers.
+std::vector<Task*> Epilogue::Candidates() const {
+  std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  std::erase_if(workers,
+                [this](const Task* task) { return !task->leaving.empty() || chief_.members.IsRetired(*task); });
+  return workers;
 }
 
 // Where early stopping chose, fit() returns the best values, else the newest.
@@ -60,7 +68,7 @@ void Epilogue::ReadManifest() {
 void Epilogue::ReadFailed(Round round, const std::string& what, const absl::Status& why) {
   if (round != Chosen()) return;
   next_read_ = chief_.context.now + chief_.timing.control_retry;
-  if (!absl::IsDataLoss(why) && ++failed_reads_ < kReads) return;
+  if (!absl::IsDataLoss(why) && ++failed_reads_[what] < kReadsOfOneFile) return;
   Fail(absl::StrCat("the values for the rest of the program cannot be read: ", what, ": ", MessageOf(why)));
 }
 
@@ -71,19 +79,19 @@ void Epilogue::Begin(uint32_t term) {
     return Fail(absl::StrCat("the rest of the program, behind fit(), was begun ", Counted(attempts_, "time"),
                              ", and each time its process died; the last time at ", name_));
   }
-  const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
-  const auto can = [this](const Task* task) { return task->leaving.empty() && !chief_.members.IsRetired(*task); };
-  const auto first = std::find_if(workers.begin(), workers.end(), can);
-  if (first == workers.end()) return;
+  const std::vector<Task*> workers = Candidates();
+  if (workers.empty()) return;
   if (waiting_since_ == Time{}) waiting_since_ = chief_.context.now;
-  const auto end = chief_.context.now - waiting_since_ < kWaitsForFirst ? std::next(first) : workers.end();
+  const bool waits = chief_.context.now - waiting_since_ < kWaitsForFirst;
+  const auto end = waits ? std::next(workers.begin()) : workers.end();
   const auto ready =
-      std::find_if(first, end, [&](const Task* task) { return task->state == TaskState::kRunning && can(task); });
+      std::find_if(workers.begin(), end, [](const Task* task) { return task->state == TaskState::kRunning; });
   if (ready == end) return;
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   name_ = (*ready)->name;
   history_ = chief_.epochs.Text();
+  records_under_way_.clear();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;
   chief_.context.out.Info(absl::StrCat("the job is trained: ", name_, " runs the rest of the program",
                                        attempts_ == 1 ? "" : absl::StrCat(", attempt ", attempts_)));
@@ -97,24 +105,29 @@ void Epilogue::Grant() {
 
 absl::Status Epilogue::Receive(const Task& worker, const RecordRequest& request) {
   if (request.attempt != attempt_ || worker.incarnation != worker_ || !manifest_ || over_) return absl::OkStatus();
+  history_.clear();  // it has the grant, and with each repeated one it would come again
   if (ToNumber(request.slice) >= manifest_->records.size()) {
     return absl::InvalidArgumentError(absl::StrCat("it asks for slice ", ToNumber(request.slice), ", unknown here"));
   }
+  // Asked again while the disk is slow, it is read and sent once.
+  if (!records_under_way_.insert(request.slice).second) return absl::OkStatus();
   chief_.storage.Run({ReadRecord(*manifest_, request.slice)},
                      [this, to = worker_, attempt = attempt_, slice = request.slice](const StorageDone& done) {
-                       Send(to, attempt, slice, done);
+                       SendRecord(to, attempt, slice, done);
                      });
   return absl::OkStatus();
 }
 
 // The worker asks again for what cannot be read now.
-void Epilogue::Send(Incarnation to, uint64_t attempt, SliceId slice, const StorageDone& read) {
-  if (attempt != attempt_ || !manifest_ || over_) return;
+void Epilogue::SendRecord(Incarnation to, uint64_t attempt, SliceId slice, const StorageDone& read) {
+  if (attempt != attempt_) return;
+  records_under_way_.erase(slice);
+  if (!manifest_ || over_) return;
+  const std::string which = absl::StrCat(ShardPathOf(*manifest_, slice), ", slice ", ToNumber(slice));
   if (const absl::Status status = CheckRecord(*manifest_, slice, read); !status.ok()) {
-    const std::string which = absl::StrCat(ShardPathOf(*manifest_, slice), ", slice ", ToNumber(slice));
     return ReadFailed(manifest_->round, which, status);
   }
-  failed_reads_ = 0;
+  failed_reads_.erase(which);
   const Task* task = worker();
   if (task == nullptr) return;
   chief_.context.out.SendTo(

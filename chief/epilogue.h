@@ -17,8 +17,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "chief/checkpoint_rounds.h"
@@ -36,7 +39,7 @@ namespace downpour {
 class Epilogue {
  public:
   static constexpr int kMostAttempts = 6;
-  static constexpr int kReads = 6;  // of one record, before its disk is given up
+  static constexpr int kReadsOfOneFile = 6;        // or of one record, before its disk is given up
   static constexpr Duration kWaitsForFirst = 60s;  // for one that is there and prepares; then any other will do
 
   struct Parts {
@@ -57,6 +60,8 @@ class Epilogue {
   absl::Status Receive(const Task& worker, const RecordRequest& request);
   absl::Status Receive(const Task& worker, const EpilogueDone& done);
 
+  // By this chief. From then on nothing that a ps or another worker does counts for the job: all is durable.
+  bool begun() const { return attempts_ > 0; }
   // A job without a program of the user's own has none.
   bool IsOver() const { return chief_.job.python.module.empty() || over_; }
   const absl::Status& failure() const { return failure_; }
@@ -65,11 +70,12 @@ class Epilogue {
 
  private:
   const Task* worker() const;  // who runs it; null: nobody
+  std::vector<Task*> Candidates() const;
   Round Chosen() const;
   void ReadManifest();
   void Begin(uint32_t term);
   void Grant();
-  void Send(Incarnation worker, uint64_t attempt, SliceId slice, const StorageDone& read);
+  void SendRecord(Incarnation worker, uint64_t attempt, SliceId slice, const StorageDone& read);
   void ReadFailed(Round round, const std::string& what, const absl::Status& why);
   void Fail(const std::string& why);
 
@@ -79,12 +85,13 @@ class Epilogue {
   Time next_read_{};
   Incarnation worker_ = Incarnation::kNone;  // of the newest attempt
   std::string name_;                         // its task's
-  std::string history_;                      // likewise, that it is given
+  std::string history_;                      // that it is given, until it has the grant
   uint64_t attempt_ = 0;
   uint32_t attempts_ = 0;
   Time waiting_since_{};  // for somebody to give it to
   Time next_grant_{};
-  int failed_reads_ = 0;  // since one was whole
+  std::map<std::string, int> failed_reads_;  // of a file or record, since it was read whole
+  std::set<SliceId> records_under_way_;      // from the disk, for this attempt
   bool over_ = false;
   absl::Status failure_;
 };

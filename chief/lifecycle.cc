@@ -15,7 +15,7 @@ void Lifecycle::Begin(const Started& started) {
 
 void Lifecycle::Tick() {
   chief_.training.Tick();
-  if (chief_.life.state != JobState::kCancelling) chief_.recovery.Tick();
+  if (chief_.life.state != JobState::kCancelling && !chief_.epilogue.begun()) chief_.recovery.Tick();
   FailIfTooManySkips();
   CancelIfOutOfTime();
 }
@@ -53,6 +53,7 @@ void Lifecycle::Prepare() {
 }
 
 void Lifecycle::Train() {
+  if (chief_.epilogue.begun()) return Conclude();
   if (!chief_.training.ledger_current()) return;
   chief_.training.Advance();
   chief_.checkpoints.Advance();
@@ -61,7 +62,11 @@ void Lifecycle::Train() {
     chief_.life.diverged = true;
     return chief_.shutdown.Fail(absl::AbortedError(WhyDiverged()));
   }
-  if (!evaluated || !chief_.checkpoints.AllDurable()) return;
+  if (evaluated && chief_.checkpoints.AllDurable()) Conclude();
+}
+
+// What the job has learned is durable: a ps that goes away meanwhile takes nothing of it along.
+void Lifecycle::Conclude() {
   chief_.epilogue.Advance(chief_.life.term);
   if (!chief_.epilogue.failure().ok()) return chief_.shutdown.Fail(chief_.epilogue.failure());
   // A12: workers are let go only now, since a lost slice, or the rest of the program, would need them until then.

@@ -56,6 +56,7 @@ class Lifecycle {
  private:
   void Prepare();
   void Train();
+  void Conclude();
   std::string WhyDiverged() const;
   uint64_t MostSkipped() const { return static_cast<uint64_t>(chief_.job.training.max_skipped_pushes); }
   void FailIfTooManySkips();

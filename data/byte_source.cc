@@ -48,10 +48,7 @@ class FileSource final : public ByteSource {
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    const bool absent = errno == ENOENT || errno == ENOTDIR;
-    return absl::Status(absent ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
-                        absl::StrCat("cannot open ", path, ": ", std::strerror(errno),
-                                     "; data.train and data.eval in the job file name the files"));
+    return absl::ErrnoToStatus(errno, "cannot open " + path);
   }
   struct stat at {};
   const bool is_file = fstat(fd, &at) == 0 && S_ISREG(at.st_mode);

@@ -4,7 +4,8 @@
 //   auto got = (*source)->Read(offset, to);
 //
 // Threads: reading is const and may happen on several threads.
-// Errors: of opening NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT (a folder, a pipe); of reading UNAVAILABLE.
+// Errors: of opening what absl::ErrnoToStatus makes of it, or INVALID_ARGUMENT (a folder, a pipe); of reading
+//   UNAVAILABLE.
 // Tests: tests/unit/data/byte_source_test.cc.
 #pragma once
 

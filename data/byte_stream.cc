@@ -57,15 +57,15 @@ absl::Status ByteStream::Refill() {
 }
 
 // Leaves between_ set where no member follows.
-absl::Status ByteStream::BeginMember() {
+absl::Status ByteStream::BeginMember(size_t got) {
   for (;;) {
     if (absl::Status status = Refill(); !status.ok()) return status;
     if (inflate_->avail_in == 0) return absl::OkStatus();
-    if (offset_ == 0 || *inflate_->next_in != 0) break;  // zeros may follow the last member, as tapes had them
+    if (!has_ended_ || *inflate_->next_in != 0) break;  // zeros may follow the last member, as tapes had them
     ++inflate_->next_in;
     --inflate_->avail_in;
   }
-  if (*inflate_->next_in != kMagic[0]) return Damaged("other bytes follow what is gzipped");
+  if (*inflate_->next_in != kMagic[0]) return Damaged(got, "other bytes follow what is gzipped");
   isal_inflate_reset(inflate_.get());
   inflate_->crc_flag = ISAL_GZIP;
   between_ = false;
@@ -76,24 +76,25 @@ absl::StatusOr<size_t> ByteStream::Unpack(absl::Span<uint8_t> to) {
   size_t got = 0;
   while (got < to.size()) {
     if (between_) {
-      if (absl::Status status = BeginMember(); !status.ok()) return status;
+      if (absl::Status status = BeginMember(got); !status.ok()) return status;
       if (between_) break;
     }
     if (absl::Status status = Refill(); !status.ok()) return status;
     const uint32_t room = static_cast<uint32_t>(std::min(to.size() - got, kSkipped)), had = inflate_->avail_in;
     inflate_->next_out = to.data() + got;
     inflate_->avail_out = room;
-    if (isal_inflate(inflate_.get()) != ISAL_DECOMP_OK) return Damaged("it is no gzip, or its checksum is wrong");
+    if (isal_inflate(inflate_.get()) != ISAL_DECOMP_OK) return Damaged(got, "it is no gzip, or its checksum is wrong");
     const size_t more = room - inflate_->avail_out;
     got += more;
     between_ = inflate_->block_state == ISAL_BLOCK_FINISH;
-    if (!between_ && had == 0 && more == 0) return Damaged("truncated within what is gzipped");
+    has_ended_ |= between_;
+    if (!between_ && had == 0 && more == 0) return Damaged(got, "truncated within what is gzipped");
   }
   return got;
 }
 
-absl::Status ByteStream::Damaged(const char* what) const {
-  return absl::DataLossError(absl::StrCat(source_.name(), ": unreadable after byte ", offset_, ": ", what));
+absl::Status ByteStream::Damaged(size_t got, const char* what) const {
+  return absl::DataLossError(absl::StrCat(source_.name(), ": unreadable after byte ", offset_ + got, ": ", what));
 }
 
 }  // namespace downpour

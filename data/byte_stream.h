@@ -38,8 +38,9 @@ class ByteStream {
   absl::Status Begin();
   absl::Status Refill();
   absl::StatusOr<size_t> Unpack(absl::Span<uint8_t> to);
-  absl::Status BeginMember();
-  absl::Status Damaged(const char* what) const;
+  // `got`: what the read at hand has unpacked.
+  absl::Status BeginMember(size_t got);
+  absl::Status Damaged(size_t got, const char* what) const;
 
   const ByteSource& source_;
   bool begun_ = false;
@@ -47,6 +48,7 @@ class ByteStream {
   std::vector<uint8_t> packed_;             // of which inflate_ has the rest to come
   uint64_t taken_ = 0;                      // of the source
   bool between_ = true;                     // no member is under way
+  bool has_ended_ = false;                  // one was whole
   uint64_t offset_ = 0;
 };
 

@@ -19,7 +19,8 @@ constexpr size_t kPiece = size_t{1} << 18;
 constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::array<char, 4> kSeparators = {',', ';', '\t', '|'};
-constexpr size_t kGuessedFrom = 200;  // records
+constexpr size_t kGuessedFrom = 200;               // records,
+constexpr size_t kGuessedBytes = size_t{1} << 20;  // or as many as have so many bytes
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
@@ -59,8 +60,10 @@ absl::Status CsvReader::Fill() {
   const bool is_first = stream_.offset() == *got;
   text_.resize(have + *got);
   at_end_ = *got < wanted;
-  if (text_.find('\0', have) != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(source_.name(), ": is no text, but has bytes of 0"));
+  if (const size_t zero = text_.find('\0', have); zero != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source_.name(), ": is no text in UTF-8: byte ", stream_.offset() - text_.size() + zero,
+                     " is 0; if a spreadsheet wrote it, as UTF-16, save it as CSV in UTF-8"));
   }
   if (is_first && text_.starts_with(kByteOrderMark)) text_.erase(0, kByteOrderMark.size());
   return absl::OkStatus();
@@ -73,6 +76,9 @@ absl::StatusOr<CsvReader::Parsed> CsvReader::Parse(std::vector<std::string_view>
   record_line_ = line_;
   size_t at = at_;
   for (;;) {
+    if (fields->size() == kMostCsvFields) {
+      return Wrong(absl::StrCat("more than ", kMostCsvFields, " fields: is this the separator?"));
+    }
     std::string_view& field = fields->emplace_back();
     while (at < text_.size() && IsBlank(text_[at]) && text_[at] != separator_) ++at;
     if (at < text_.size() && text_[at] == kQuote) {
@@ -158,12 +164,13 @@ absl::StatusOr<Beginning> ReadBeginning(const ByteSource& source, char separator
   CsvReader reader(source, separator);
   std::vector<std::string_view> fields;
   std::map<size_t, size_t> counts;
-  while (beginning.records.size() < kGuessedFrom) {
+  for (size_t bytes = 0; beginning.records.size() < kGuessedFrom && bytes < kGuessedBytes;) {
     const absl::StatusOr<bool> more = reader.Next(&fields);
     if (!more.ok()) return more.status();
     if (!*more) break;
     beginning.records.emplace_back(fields.begin(), fields.end());
     ++counts[fields.size()];
+    for (const std::string_view field : fields) bytes += field.size() + sizeof(std::string);
   }
   for (const auto& [size, count] : counts) {
     if (count >= beginning.agree) beginning.fields = size, beginning.agree = count;

@@ -9,9 +9,9 @@
 //   next single one: separators, line ends and doubled quotes stand in it as they are. Other fields lose blanks at both
 //   ends. Lines with nothing on them are no records. The file may be gzipped, and begin with a byte order mark.
 //   Source: RFC 4180, and what pandas and spreadsheets write.
-// Cost: one pass; memory of the longest record, at most kMostCsvRecord.
+// Cost: one pass; memory of the longest record, at most twice kMostCsvRecord, and 16 bytes for each field.
 // Errors: those of the source; INVALID_ARGUMENT with file and line for a quote that is not closed, for what follows a
-//   closing quote, for bytes that no text has, and for a record that is too long.
+//   closing quote, and for a record that is too long or has too many fields; with the file for bytes that no text has.
 // Tests: tests/unit/data/csv_test.cc, tests/process/test_data_files.py.
 #pragma once
 
@@ -30,6 +30,7 @@
 namespace downpour {
 
 inline constexpr size_t kMostCsvRecord = size_t{16} << 20;  // bytes
+inline constexpr size_t kMostCsvFields = size_t{1} << 17;   // of a record
 
 class CsvReader {
  public:

@@ -25,8 +25,11 @@ class Reader {
  public:
   static absl::StatusOr<Reader> Open(const std::string& path) {
     absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
-    if (!source.ok()) return source.status();
-    return Reader(*std::move(source));
+    if (source.ok()) return Reader(*std::move(source));
+    if (absl::IsInvalidArgument(source.status())) return source.status();
+    return absl::Status(source.status().code(),
+                        absl::StrCat(std::string(source.status().message()),
+                                     "; data.train and data.eval in the job file name the files"));
   }
 
   absl::StatusOr<size_t> Read(uint8_t* to, size_t bytes) { return stream_->Read({to, bytes}); }

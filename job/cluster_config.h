@@ -9,7 +9,7 @@
 //   none. A master trains as well: it is our chief with one more worker beside it, numbered after the others.
 // Errors: every error at once, with its place; keys that launchers add at the top are none, other tasks in `cluster`
 //   are.
-// Source: TensorFlow's TFConfigClusterResolver; AI Platform's and Vertex AI's CLUSTER_SPEC; dmlc/ps-lite docs/env.md;
+// Source: TensorFlow's TFConfigClusterResolver; AI Platform's and Vertex AI's CLUSTER_SPEC; dmlc/ps-lite, page "env";
 //   the man page of srun; PyTorch's torchrun.
 // Tests: tests/unit/job/cluster_config_test.cc.
 #pragma once

@@ -1,5 +1,6 @@
 #include "worker/epilogue_work.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,11 +23,14 @@ void EpilogueWork::Advance(Time now, MemberSession& session, const SliceGrid& gr
     next_report_ = now + session.timing().control_retry;
   }
   if (at_ != At::kFetching) return;
-  while (asked_.size() < kAtOnce && next_ < grid.size()) asked_[grid.slices[next_++].id] = Time{};
-  for (auto& [slice, again] : asked_) {
-    if (now < again) continue;
+  while (asked_.size() < kAtOnce && next_ < grid.size()) {
+    asked_[grid.slices[next_++].id] = {.again = Time{}, .wait = session.timing().control_retry};
+  }
+  for (auto& [slice, asked] : asked_) {
+    if (now < asked.again) continue;
     effects.SendTo(MemberSession::kChief, RecordRequest{session.incarnation(), attempt_, slice});
-    again = now + session.timing().control_retry;
+    asked.again = now + asked.wait;
+    asked.wait = std::min(2 * asked.wait, std::max(kLongestWait, session.timing().control_retry));
   }
 }
 

@@ -11,7 +11,7 @@
 // Shapes: values are float32, whatever the job's wire is.
 // Cost: kAtOnce records of at most kMaxRecordBytes under way.
 // Errors: INVALID_ARGUMENT or DATA_LOSS for a record that is not that slice's; it is asked for again.
-// Tests: tests/scenario/worker_epilogue.txt, tests/sim.
+// Tests: tests/scenario/worker_runs_the_rest_of_the_program.txt, tests/sim.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ namespace downpour {
 class EpilogueWork {
  public:
   static constexpr size_t kAtOnce = 4;
+  static constexpr Duration kLongestWait = 30s;
 
   void Grant(const EpilogueGrant& grant);
   // From its grant to its end there is no other work here.
@@ -49,8 +50,12 @@ class EpilogueWork {
   uint64_t attempt_ = 0;
   std::string history_;
   std::map<SliceId, Payload> values_;
-  size_t next_ = 0;                // of the grid's slices, in order: the first that was not asked for
-  std::map<SliceId, Time> asked_;  // those under way: when they are asked for again
+  size_t next_ = 0;  // of the grid's slices, in order: the first that was not asked for
+  struct Asked {
+    Time again;     // is when it is asked for once more
+    Duration wait;  // to the time after that: a slow link has the first copies still to bring
+  };
+  std::map<SliceId, Asked> asked_;  // those under way
   std::string error_;
   Time next_report_{};
 };

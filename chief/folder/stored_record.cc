@@ -32,6 +32,10 @@ absl::Status CheckRecord(const Manifest& manifest, SliceId slice, const StorageD
   if (absl::IsNotFound(read.status)) return read.status;
   // Whatever else kept it from being read, the disk may get over it.
   if (!read.status.ok()) return absl::UnavailableError(MessageOf(read.status));
+  if (record.bytes > kMaxRecordBytes) {
+    return absl::DataLossError(
+        absl::StrCat("the manifest gives it ", record.bytes, " bytes, of at most ", kMaxRecordBytes));
+  }
   if (read.data.size() != record.bytes) {
     return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schema/text.h"
@@ -18,26 +19,33 @@ std::vector<std::string> NumberedNames(size_t count) {
   return names;
 }
 
-struct Visitor {
-  std::function<void(std::vector<std::string>)> names;             // once, first
-  std::function<bool(const Fields&)> row;                          // false: enough
-  std::function<void(const std::string& place, size_t)> bad = {};  // a record, and how many fields it has
+struct BadRecords {
+  uint64_t count = 0;
+  std::string first;
 };
 
-absl::Status Visit(const ByteSource& source, const CsvDialect& dialect, const Visitor& visitor) {
+// `take` returns false once it has enough.
+absl::Status Visit(const ByteSource& source, const CsvDialect& dialect, std::vector<std::string>* names,
+                   const std::function<bool(const Fields&)>& take, BadRecords* bad) {
   CsvReader reader(source, dialect.separator);
   Fields fields;
-  if (!dialect.has_header) visitor.names(NumberedNames(dialect.fields));
-  for (bool is_header = dialect.has_header;;) {
+  if (!dialect.has_header) *names = NumberedNames(dialect.fields);
+  for (bool is_header = dialect.has_header;; is_header = false) {
     const absl::StatusOr<bool> more = reader.Next(&fields);
     if (!more.ok()) return more.status();
     if (!*more) return absl::OkStatus();
-    if (fields.size() != dialect.fields) {
-      if (visitor.bad) visitor.bad(reader.place(), fields.size());
-    } else if (is_header) {
-      visitor.names({fields.begin(), fields.end()});
-      is_header = false;
-    } else if (!visitor.row(fields)) {
+    const std::string what =
+        fields.size() == dialect.fields
+            ? ""
+            : absl::StrCat(reader.place(), ": ", Counted(fields.size(), "field"), ", of most ", dialect.fields);
+    if (is_header && !what.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(what, ": these are no names; say --header no, or mend them"));
+    }
+    if (is_header) {
+      names->assign(fields.begin(), fields.end());
+    } else if (!what.empty()) {
+      if (++bad->count == 1) bad->first = what;
+    } else if (!take(fields)) {
       return absl::OkStatus();
     }
   }
@@ -61,7 +69,7 @@ void ColumnStats::Add(std::string_view field) {
   const auto known = distinct_.find(field);
   if (known != distinct_.end()) {
     ++known->second;
-  } else if (distinct_.size() < kMostDistinct) {
+  } else if (distinct_.size() < most_distinct_ && field.size() <= kLongestDistinct) {
     distinct_.emplace(field, 1);
   } else {
     has_more_ = true;
@@ -76,37 +84,34 @@ const char* ColumnStats::type() const {
 
 absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dialect) {
   CsvStats stats;
-  stats.columns.resize(dialect.fields);
-  const absl::Status status = Visit(source, dialect,
-                                    {.names = [&](std::vector<std::string> names) { stats.names = std::move(names); },
-                                     .row =
-                                         [&](const Fields& fields) {
-                                           ++stats.rows;
-                                           for (size_t i = 0; i < fields.size(); ++i) stats.columns[i].Add(fields[i]);
-                                           return true;
-                                         },
-                                     .bad =
-                                         [&](const std::string& place, size_t fields) {
-                                           if (++stats.bad == 1)
-                                             stats.first_bad = absl::StrCat(place, ": ", Counted(fields, "field"),
-                                                                            ", of most ", dialect.fields);
-                                         }});
-  if (!status.ok()) return status;
+  stats.columns.assign(
+      dialect.fields,
+      ColumnStats(std::clamp<size_t>(kMostDistinctOfAll / std::max<size_t>(1, dialect.fields), 1, kMostDistinct)));
+  const auto take = [&](const Fields& fields) {
+    ++stats.rows;
+    for (size_t i = 0; i < fields.size(); ++i) stats.columns[i].Add(fields[i]);
+    return true;
+  };
+  BadRecords bad;
+  if (absl::Status status = Visit(source, dialect, &stats.names, take, &bad); !status.ok()) return status;
+  stats.bad = bad.count;
+  stats.first_bad = bad.first;
   return stats;
 }
 
-absl::StatusOr<std::vector<std::vector<std::string>>> HeadOf(const ByteSource& source, const CsvDialect& dialect,
-                                                             uint64_t records) {
-  std::vector<std::vector<std::string>> rows;
-  const absl::Status status = Visit(source, dialect,
-                                    {.names = [&](std::vector<std::string> names) { rows.push_back(std::move(names)); },
-                                     .row =
-                                         [&](const Fields& fields) {
-                                           if (rows.size() <= records) rows.emplace_back(fields.begin(), fields.end());
-                                           return rows.size() <= records;
-                                         }});
-  if (!status.ok()) return status;
-  return rows;
+absl::StatusOr<CsvHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records) {
+  CsvHead head;
+  std::vector<std::string> names;
+  const auto take = [&](const Fields& fields) {
+    head.rows.emplace_back(fields.begin(), fields.end());
+    return head.rows.size() < records;
+  };
+  BadRecords bad;
+  if (absl::Status status = Visit(source, dialect, &names, take, &bad); !status.ok()) return status;
+  head.rows.insert(head.rows.begin(), std::move(names));
+  head.bad = bad.count;
+  head.first_bad = bad.first;
+  return head;
 }
 
 }  // namespace downpour

@@ -2,8 +2,10 @@
 //
 //   absl::StatusOr<CsvStats> stats = StatsOf(*source, dialect);
 //
-// Cost: one pass; memory of kMostDistinct values of each column.
-// Errors: those of CsvReader. A record with another number of fields than most is counted, and is none of the rows.
+// Cost: one pass; memory of kMostDistinct values of each column, of kMostDistinctOfAll at most, of kLongestDistinct
+//   bytes each.
+// Errors: those of CsvReader; INVALID_ARGUMENT for more or fewer names than most records have fields. Another record
+//   with another number of fields than most is counted, and is none of the rows.
 // Tests: tests/unit/tools/cli/verb_data_test.cc, tests/process/test_data_files.py.
 #pragma once
 
@@ -19,9 +21,12 @@
 namespace downpour {
 
 inline constexpr size_t kMostDistinct = 1000;
+inline constexpr size_t kMostDistinctOfAll = 500'000;
+inline constexpr size_t kLongestDistinct = 256;
 
 class ColumnStats {
  public:
+  explicit ColumnStats(size_t most_distinct = kMostDistinct) : most_distinct_(most_distinct) {}
   void Add(std::string_view field);
 
   uint64_t missing() const { return missing_; }
@@ -30,11 +35,12 @@ class ColumnStats {
   double least() const { return least_; }
   double most() const { return most_; }
   double mean() const { return mean_; }
-  // Values and how often each is there. Beyond kMostDistinct none is counted further.
+  // Values and how often each is there. Beyond the most that may be kept, and of longer ones, none is counted.
   const std::map<std::string, uint64_t, std::less<>>& distinct() const { return distinct_; }
   bool has_more() const { return has_more_; }  // than that
 
  private:
+  size_t most_distinct_;
   uint64_t missing_ = 0, values_ = 0, integers_ = 0, numbers_ = 0;
   double least_ = 0, most_ = 0, mean_ = 0;
   std::map<std::string, uint64_t, std::less<>> distinct_;
@@ -51,8 +57,12 @@ struct CsvStats {
 
 absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dialect);
 
-// The first records, or fewer; those that are bad are left out. Names first: of a file without, c0, c1 and so on.
-absl::StatusOr<std::vector<std::vector<std::string>>> HeadOf(const ByteSource& source, const CsvDialect& dialect,
-                                                             uint64_t records);
+struct CsvHead {
+  std::vector<std::vector<std::string>> rows;  // names first: of a file without, c0, c1 and so on
+  uint64_t bad = 0;                            // as CsvStats has it, before the last of them
+  std::string first_bad;
+};
+// Of the first records, or fewer.
+absl::StatusOr<CsvHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records);
 
 }  // namespace downpour

@@ -36,7 +36,7 @@ struct FileOptions {
   std::string file;
   std::string separator = "auto";
   std::string header = "auto";
-  uint64_t records = 10;
+  int64_t records = 10;
   bool as_json = false;
 };
 
@@ -79,23 +79,31 @@ std::string DialectWords(const CsvDialect& dialect) {
                       dialect.has_header ? ", names in the first record" : ", no names");
 }
 
+void NoteBad(const char* verb, uint64_t bad, const std::string& first, Streams streams) {
+  if (bad == 0) return;
+  streams.err << "downpour " << verb << ": " << Counted(bad, "record") << " left out, the first at " << Printable(first)
+              << "\n";
+}
+
 int ShowHead(const FileOptions& options, Streams streams) {
   const absl::StatusOr<OpenedCsv> csv = Open(options);
   const auto complain = [&](const absl::Status& status) {
     return Complain(streams, "data head", std::string(status.message()), kExitFailed);
   };
   if (!csv.ok()) return complain(csv.status());
-  auto rows = HeadOf(*csv->source, csv->dialect, options.records);
-  if (!rows.ok()) return complain(rows.status());
+  absl::StatusOr<CsvHead> head = HeadOf(*csv->source, csv->dialect, static_cast<uint64_t>(options.records));
+  if (!head.ok()) return complain(head.status());
+  NoteBad("data head", head->bad, head->first_bad, streams);
+  std::vector<std::vector<std::string>>& rows = head->rows;
   if (options.as_json) {
-    const ordered_json columns = rows->front();
-    rows->erase(rows->begin());
-    ordered_json said = {{"columns", columns}, {"rows", *rows}};
+    const ordered_json columns = rows.front();
+    rows.erase(rows.begin());
+    const ordered_json said = {{"columns", columns}, {"rows", rows}};
     streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
     return kExitDone;
   }
-  for (std::vector<std::string>& row : *rows) std::transform(row.begin(), row.end(), row.begin(), Cell);
-  streams.out << TextTable(*rows, rows->front().size(), rows->front().size());
+  for (std::vector<std::string>& row : rows) std::transform(row.begin(), row.end(), row.begin(), Cell);
+  streams.out << TextTable(rows, rows.front().size(), rows.front().size());
   return kExitDone;
 }
 
@@ -139,10 +147,7 @@ int ShowStats(const FileOptions& options, Streams streams) {
   if (!csv.ok()) return complain(csv.status());
   const absl::StatusOr<CsvStats> stats = StatsOf(*csv->source, csv->dialect);
   if (!stats.ok()) return complain(stats.status());
-  if (stats->bad > 0) {
-    streams.err << "downpour data stats: " << Counted(stats->bad, "record") << " left out, the first at "
-                << Printable(stats->first_bad) << "\n";
-  }
+  NoteBad("data stats", stats->bad, stats->first_bad, streams);
   if (options.as_json) {
     ordered_json columns = ordered_json::array();
     for (size_t i = 0; i < stats->names.size(); ++i) columns.push_back(JsonOf(stats->names[i], stats->columns[i]));
@@ -186,7 +191,9 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   draw->add_flag("--hard", digits->hard, "Faint and bent, on strong noise: the sample model stays below 90 %");
   CLI::App* head = app.add_subcommand("head", "Show the first records of a CSV file");
   AddFileOptions(*head, file.get());
-  head->add_option("-n,--records", file->records, "How many")->capture_default_str();
+  head->add_option("-n,--records", file->records, "How many")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
   CLI::App* stats = app.add_subcommand("stats", "Show types, counts, missing values and ranges of a CSV file");
   AddFileOptions(*stats, file.get());
   app.require_subcommand(1);

@@ -117,7 +117,8 @@ TEST_F(ChiefRestartTest, AnOlderCheckpointThatIsGoneOnFromIsSaidToBeOne) {
   ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
   cluster->disk->Carry(Remove(ManifestPath({1, 2})));
   Restart();
-  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("checkpoints/1-2/MANIFEST is gone; the job continues from an older"));
+  EXPECT_THAT(cluster->Status()["failures"].dump(),
+              HasSubstr("checkpoints/1-2/MANIFEST is gone; the job continues from an older"));
 }
 
 // The list of failures outlives the chief.

@@ -101,6 +101,37 @@ TEST_F(EpilogueTest, RecordsAreSentAsTheyStandInTheCheckpoint) {
   EXPECT_EQ(cluster->TaskStatus("worker-0")["rejected"], rejected + 1);
 }
 
+TEST_F(EpilogueTest, ARecordThatIsBeingReadIsReadOnce) {
+  Train();
+  cluster->Forget();
+  cluster->disk_hangs = true;
+  for (int i = 0; i < 3; ++i) cluster->Say(first().control, RecordRequest{first().id, 1ull << 32 | 1, SliceId{0}});
+  cluster->LetDiskGoOn();
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Sent<RestoreSlice>(first()), SizeIs(1));
+}
+
+// It has the grant then; a history may be a megabyte.
+TEST_F(EpilogueTest, TheHistoryIsSentUntilTheWorkerAsksForValues) {
+  Train();
+  cluster->Wait(5s);
+  EXPECT_NE(cluster->Sent<EpilogueGrant>(first()).back().history, "");
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
+  cluster->Forget();
+  cluster->Wait(5s);
+  EXPECT_EQ(cluster->Sent<EpilogueGrant>(first()).back().history, "");
+}
+
+// All that was learned is durable, and the program may run for hours.
+TEST_F(EpilogueTest, AServerThatIsGoneTakesNothingAlong) {
+  Train();
+  cluster->ps[0].alive = false;
+  cluster->Wait(30min);
+  EXPECT_EQ(State(), "RUNNING");
+  Say(first(), Attempt(first()));
+  EXPECT_EQ(State(), "SUCCEEDED");
+}
+
 TEST_F(EpilogueTest, WhatItRaisesIsTheJobsFailure) {
   Train();
   Say(first(), Attempt(first()), "ValueError: no room, at trainer/task.py:12");

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "schema/checkpoint_format.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "cluster/job_folder.h"
 #include "cluster/local_run.h"
+#include "tests/unit/scratch_folder.h"
 #include "tests/unit/tools/acting_buffer.h"
-#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 

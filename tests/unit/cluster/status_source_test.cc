@@ -11,7 +11,7 @@
 #include "runtime/exit_code.h"
 #include "runtime/posix/process.h"
 #include "tests/unit/cluster/fake_chief.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {

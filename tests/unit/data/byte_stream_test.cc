@@ -69,7 +69,10 @@ TEST(ByteStreamTest, PackedOnesAreUnpackedInPiecesOfAnySize) {
 TEST(ByteStreamTest, SeveralMembersFollowEachOther) {
   const std::string members = Packed("one ") + Packed("") + Packed("two") + Packed(Noise(300'000));
   EXPECT_EQ(Unpacked(members), "one two" + Noise(300'000));
-  EXPECT_EQ(Unpacked(members + std::string(600'000, 0)), "one two" + Noise(300'000)) << "zeros may follow";
+  for (const size_t piece : {size_t{1000}, size_t{1} << 20}) {
+    EXPECT_EQ(Unpacked(members + std::string(600'000, 0), piece), "one two" + Noise(300'000)) << "zeros may follow";
+    EXPECT_EQ(Unpacked(Packed("a") + std::string(3, 0), piece), "a");
+  }
 }
 
 TEST(ByteStreamTest, CutAnywhereItIsRefused) {

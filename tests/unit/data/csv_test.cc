@@ -58,7 +58,10 @@ TEST(CsvReaderTest, PlacesAreLinesWhereRecordsBegin) {
 TEST(CsvReaderTest, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_EQ(ReadAll("a\n\"b,c\n").error, "source:2: a quote is not closed");
   EXPECT_EQ(ReadAll("a\n\"b\"c\n").error, "source:2: 'c' stands behind a closing quote");
-  EXPECT_EQ(ReadAll(std::string("a\0b", 3)).error, "source: is no text, but has bytes of 0");
+  EXPECT_EQ(ReadAll(std::string("a\0b", 3)).error,
+            "source: is no text in UTF-8: byte 1 is 0; if a spreadsheet wrote it, as UTF-16, save it as CSV in UTF-8");
+  EXPECT_EQ(ReadAll("a\n" + std::string(200'000, ',')).error,
+            "source:2: more than 131072 fields: is this the separator?");
   EXPECT_THAT(ReadAll("a\n\"" + std::string(40'000'000, 'x')).error,
               HasSubstr("source:2: a record of more than 16 MiB"));
 }

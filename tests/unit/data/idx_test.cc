@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

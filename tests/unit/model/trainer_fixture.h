@@ -15,7 +15,7 @@
 #include "runtime/plan.h"
 #include "runtime/prng.h"
 #include "tensor/host_backend.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 

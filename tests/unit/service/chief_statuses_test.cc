@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/cluster/fake_chief.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

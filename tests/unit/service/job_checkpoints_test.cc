@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/checkpoint_format.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "service/log_times.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

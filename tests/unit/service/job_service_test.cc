@@ -16,7 +16,7 @@
 #include "cluster/job_folder.h"
 #include "runtime/posix/process.h"
 #include "tests/unit/job/job_text.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

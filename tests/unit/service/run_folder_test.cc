@@ -13,7 +13,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/posix/fd.h"
 #include "service/slurm_batch.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

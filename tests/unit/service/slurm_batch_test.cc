@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "service/ask_program.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "service/tuner.h"
 #include "tests/unit/job/job_text.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -15,7 +15,7 @@
 #include "job/job_file.h"
 #include "service/lifecycle.h"
 #include "tests/unit/job/job_text.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

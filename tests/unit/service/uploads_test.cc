@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "cluster/job_folder.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

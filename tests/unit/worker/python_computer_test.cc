@@ -20,7 +20,7 @@
 #include "runtime/plan.h"
 #include "runtime/posix/package.h"
 #include "schema/sha256.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -56,10 +56,12 @@ TEST(GlogSetupDeathTest, AFileThatMayNotGrowIsLikeAFullDisk) {
     if (setrlimit(RLIMIT_FSIZE, &few) != 0) std::exit(2);
     if (!SetUpLogging("program", "", "ps-0").ok()) std::exit(1);
     std::FILE* const file = std::fopen((dir / "file").c_str(), "w");
-    const bool written = file != nullptr && std::fputs(std::string(5000, 'x').c_str(), file) >= 0 && std::fflush(file) == 0;
+    const std::string more(5000, 'x');
+    const bool written = file != nullptr && std::fputs(more.c_str(), file) >= 0 && std::fflush(file) == 0;
     std::exit(!written && errno == EFBIG ? 0 : 3);
   };
-  EXPECT_EXIT(write_beyond(), testing::ExitedWithCode(0), "W .* a file may have at most 4096 bytes here .`ulimit -f`.: ");
+  EXPECT_EXIT(write_beyond(), testing::ExitedWithCode(0),
+              "W .* a file may have at most 4096 bytes here .`ulimit -f`.: ");
 }
 
 TEST(GlogSetupDeathTest, MemoryThatRunsOutIsToldInASentence) {

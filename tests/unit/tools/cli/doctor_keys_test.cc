@@ -10,8 +10,8 @@
 #include <map>
 
 #include "runtime/posix/keys.h"
+#include "tests/unit/scratch_folder.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "runtime/posix/package.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "job/job_file.h"
 #include "tests/unit/job/job_text.h"
-#include "tests/unit/tools/scratch_folder.h"
+#include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {

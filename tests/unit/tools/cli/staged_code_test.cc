@@ -11,9 +11,9 @@
 #include <fstream>
 
 #include "cluster/job_folder.h"
+#include "tests/unit/scratch_folder.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "tests/unit/tools/scratch_folder.h"
 
 namespace {
 bool can_exchange = true;

@@ -72,6 +72,10 @@ TEST_F(DataTest, WhatCannotBeReadIsNamed) {
   EXPECT_THAT(Data("stats", "a,b\n1,\"2\n").err, HasSubstr("file.csv:2: a quote is not closed"));
   EXPECT_THAT(Data("stats", "").err, HasSubstr("has no records"));
   EXPECT_EQ(Data("head", "a,b\n", {"--separator", "ab"}).code, kExitBadCommandLine);
+  EXPECT_EQ(Data("head", "a,b\n", {"-n", "-1"}).code, kExitBadCommandLine);
+  EXPECT_THAT(Data("head", "a,b\n1,2,3\n4,5,6\n", {"--header", "yes"}).err,
+              HasSubstr("file.csv:1: 2 fields, of most 3: these are no names; say --header no, or mend them"));
+  EXPECT_THAT(Data("head", kPeople).err, HasSubstr("1 record left out, the first at "));
   const ToolOutcome absent = RunDownpour({"data", "stats", dir_ + "/absent"});
   EXPECT_EQ(absent.code, kExitFailed);
   EXPECT_THAT(absent.err, HasSubstr("cannot open " + dir_ + "/absent: No such file"));

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/scratch_folder.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/mnist_job.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 namespace {

@@ -4,9 +4,9 @@
 #include <fstream>
 
 #include "cluster/job_folder.h"
+#include "tests/unit/scratch_folder.h"
 #include "tests/unit/tools/acting_buffer.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 namespace {

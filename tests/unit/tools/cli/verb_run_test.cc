@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/scratch_folder.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
-#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 namespace {
