@@ -75,7 +75,8 @@ constexpr const char* kLongerFiles =
     "raise it: `ulimit -f unlimited`, fsize in /etc/security/limits.conf, or LimitFSIZE=infinity in the unit";
 
 std::string FilesHere(uint64_t largest, uint64_t needed) {
-  return absl::StrCat("a file may have at most ", Bytes(largest), " here (`ulimit -f`), about ", Bytes(needed), " needed");
+  return absl::StrCat("a file may have at most ", Bytes(largest), " here (`ulimit -f`), about ", Bytes(needed),
+                      " needed");
 }
 
 Finding JudgeCpu(const std::string& flags) {

@@ -81,6 +81,8 @@ const Verb kServeVerb = {"serve", "Run the job service: jobs that wait their tur
                          "  downpour serve --root ~/jobs --backend ssh --hosts lab.hosts\n"
                          "  downpour serve --root /shared/jobs --backend slurm --partition main \\\n"
                          "      --sbatch-option=--time=12:00:00\n",
-                         "0 help was shown, 1 its root or its address is taken, or files may not be as long as a package", SetUpServe};
+                         "0 help was shown, 1 its root or its address is taken, or files may not be as long as a\n"
+                         "package",
+                         SetUpServe};
 
 }  // namespace downpour
