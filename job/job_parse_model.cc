@@ -99,6 +99,11 @@ class LayerReader {
       if (settings == nullptr) settings = found;
     }
     if (settings == nullptr) {
+      for (const char* candidate : kKinds) {
+        const std::string remedy = absl::StrCat("write ", candidate, ": {}, with its settings in the braces");
+        if (reader.RefuseNothing(candidate, remedy)) return kNoKind;
+      }
+      if (!reader.node().Is(YamlNode::Kind::kMap)) return kNoKind;  // which is told already
       // Where there is an unknown key, that will be named, with the kind that was probably meant.
       const bool nothing_else = reader.node().entries.size() == CountNameAndFrom(reader.node());
       if (nothing_else)

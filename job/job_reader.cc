@@ -155,7 +155,8 @@ bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& error
 MapReader::MapReader(const YamlNode& node, std::string path, JobErrors& errors)
     : node_(node), path_(std::move(path)), errors_(errors) {
   if (node.Is(Kind::kMap)) return;
-  errors_.AddOfItself(node, path_, absl::StrCat("must be a map of keys and values, but is ", Describe(node)));
+  errors_.AddOfItself(node, path_, absl::StrCat("must be a map of keys and values, but is ", Describe(node)),
+                      node.Is(Kind::kNull) ? "write them there, or take it out" : "");
 }
 
 const YamlNode* MapReader::Find(const std::string& key) {
@@ -165,8 +166,22 @@ const YamlNode* MapReader::Find(const std::string& key) {
 
 const YamlNode* MapReader::Require(const std::string& key) {
   const YamlNode* value = Find(key);
-  if (value == nullptr && node_.Is(Kind::kMap)) Fail(node_, key, "is missing");
+  if (value == nullptr && node_.Is(Kind::kMap) && !RefuseNothing(key, "give it a value")) {
+    Fail(node_, key, "is missing");
+  }
   return value;
+}
+
+bool MapReader::RefuseNothing(const std::string& key, const std::string& remedy) {
+  for (const YamlEntry& entry : node_.entries) {
+    if (entry.key != key || !entry.value.Is(Kind::kNull)) continue;
+    YamlNode at = entry.value;
+    at.line = entry.line;
+    at.column = entry.column;
+    Fail(at, key, "is there, but holds nothing (null)", remedy);
+    return true;
+  }
+  return false;
 }
 
 void MapReader::FailOnlyWith(const std::string& key, const std::string& needed, const std::string& actual) {

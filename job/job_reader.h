@@ -64,6 +64,9 @@ class MapReader {
   // The same; reports a missing one.
   const YamlNode* Require(const std::string& key);
 
+  // Whether the key stands there without a value, which is as if absent; that is reported where the key stands.
+  bool RefuseNothing(const std::string& key, const std::string& remedy);
+
   // Each reads a key if it is there; returns whether a good value was read.
   bool Integer(const std::string& key, int64_t min, int64_t max, int64_t* out);
   bool Seed(const std::string& key, uint64_t* out);

@@ -81,7 +81,8 @@ json JsonOf(const YamlNode& node) {
     value = node.text;
     if (node.quoted) return value;
     if (const std::optional<bool> flag = FlagIn(node)) return *flag;
-    double number = 0;
+    double number = 0;  // of decimal digits: 0x10 is text, as everywhere in a job file
+    if (node.text.find_first_of("xX") != std::string::npos) return value;
     if (!absl::SimpleAtod(node.text, &number) || !std::isfinite(number)) return value;
     const json exact = json::parse(node.text, nullptr, /*allow_exceptions=*/false);
     int64_t whole = 0;

@@ -70,7 +70,7 @@ class Reader {
     ReadSize(reader);
     ReadScheduling(reader);
     ReadCode(reader);
-    input_.code.has_job_dir = reader.Text("jobDir", &input_.job_dir);
+    input_.code.has_job_dir = Text(reader, "jobDir", &input_.job_dir);
     if (absl::StrContains(input_.job_dir, "://")) {
       WarnOfNothing(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders", "use --job-dir");
       input_.job_dir.clear();
@@ -164,14 +164,25 @@ class Reader {
     if (limited != nullptr) Set(*limited, absl::StrCat("scheduling={maxRunningTime: ", limit.count(), "ns}"));
   }
 
+  // As it was written, a bare number or boolean too, as the service takes it.
+  bool Text(const YamlNode& value, const std::string& place, std::string* out) {
+    YamlNode text = value;
+    text.quoted = true;
+    return ReadText(text, place, errors_, out);
+  }
+  bool Text(MapReader& reader, const std::string& key, std::string* out) {
+    const YamlNode* value = reader.Find(key);
+    return value != nullptr && Text(*value, reader.PathOf(key), out);
+  }
+
   void ReadCode(MapReader& reader) {
-    if (reader.Text("pythonModule", &input_.code.module)) has_module_ = true;
+    if (Text(reader, "pythonModule", &input_.code.module)) has_module_ = true;
     const YamlNode* uris = reader.Find("packageUris");
     if (uris == nullptr || (uris->Is(YamlNode::Kind::kSequence) && uris->items.empty())) return;
     const std::string path = reader.PathOf("packageUris");
     for (const YamlNode& item : ItemsOf(uris, path, kMostPackages, errors_)) {
       std::string uri;
-      if (ReadText(item, absl::StrCat(path, ".", input_.code.packages.size()), errors_, &uri)) {
+      if (Text(item, absl::StrCat(path, ".", input_.code.packages.size()), &uri)) {
         input_.code.packages.push_back({uri, item.line});
       }
     }

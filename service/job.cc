@@ -223,7 +223,8 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
       job.settings = value.dump();
     } else if (key == "trainingInput") {
       json input = value;
-      if (const absl::Status status = NormaliseTrainingInput(&input); !status.ok()) return status;
+      const absl::Status status = NormaliseTrainingInput(AsWritten(body).value(key, json()), &input);
+      if (!status.ok()) return status;
       job.training_input = input.dump(-1, ' ', false, json::error_handler_t::replace);
     } else {
       const std::vector<std::string> known = {"jobId", "labels", "trainingInput", "jobFile", kSettingsSection};

@@ -122,6 +122,11 @@ absl::StatusOr<Job> JobService::Accept(std::string_view body) {
                                                  "know: move it away, or choose another name"));
   }
   if (const absl::Status status = store_->Insert(*job); !status.ok()) return status;
+  // So that a store that is lost has the job again, also of one that waits.
+  if (const absl::Status claimed = ClaimFolder(*job, FolderOf(job->name)); !claimed.ok()) {
+    const absl::Status removed = store_->Remove(job->name);
+    return removed.ok() ? claimed : removed;
+  }
   return job;
 }
 
@@ -278,7 +283,10 @@ void JobService::NoteMessage(const Job& job, const std::string& message) {
 
 // In the log before in the store, as how a search ends.
 void JobService::ReportToSearch(const Job& trial) {
-  if (!trial.trial || trial.state != JobState::kFailed) return;
+  if (!trial.trial) return;
+  const bool was_stopped = trial.state == JobState::kSucceeded && trial.trial->stopped_early;
+  if (was_stopped) FolderOf(trial.name).Note('I', "was stopped early: others were better by the same step");
+  if (trial.state != JobState::kFailed) return;
   FolderOf(trial.name.substr(0, trial.name.find('/')))
       .Note('W', absl::StrCat("trial ", TrialNumber(trial.name), " failed: ", trial.error));
 }

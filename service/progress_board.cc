@@ -11,6 +11,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// One of the user's own stands among the metrics.
+MaybeNumber AccuracyOf(const MaybeNumber& own, const MetricValueList& metrics) {
+  for (const auto& [name, value] : metrics) {
+    if (name == "accuracy" && !own) return value;
+  }
+  return own;
+}
+
 bool Runs(const Job& job) { return job.state == JobState::kRunning || job.state == JobState::kCancelling; }
 
 // A file that is there and cannot be read, as where too many are open, leaves it unknown.
@@ -30,12 +38,14 @@ JobProgress ProgressIn(const StatusReport& status) {
   if (epochs && status.progress.epochs.value_or(0) > 0)
     progress.done = std::clamp(*epochs / *status.progress.epochs, 0.0, 1.0);
   if (status.evaluation.loss) progress.loss = status.evaluation.loss;
-  progress.accuracy = status.evaluation.accuracy;
+  progress.accuracy = AccuracyOf(status.evaluation.accuracy, status.evaluation.metrics);
   return progress;
 }
 
 JobProgress ProgressIn(const SummaryReport& summary) {
-  JobProgress progress{.elapsed = summary.elapsed, .loss = summary.eval_loss, .accuracy = summary.eval_accuracy};
+  JobProgress progress{.elapsed = summary.elapsed,
+                       .loss = summary.eval_loss,
+                       .accuracy = AccuracyOf(summary.eval_accuracy, summary.eval_metrics)};
   if (summary.state == "SUCCEEDED") progress.done = 1;
   return progress;
 }

@@ -77,14 +77,10 @@ absl::StatusOr<Job> ReadWrittenJob(const std::string& name, const RunFolder& fol
 
 // As far as its folder shows. Its run, if there is one, is looked at as that of any other job.
 Job AsFound(Job job, const RunFolder& folder) {
-  if (IsOver(job.state) && job.ended_ms != 0) return job;
+  if ((IsOver(job.state) && job.ended_ms != 0) || job.state == JobState::kCancelling) return job;
   job.state = IsBegun(folder) ? JobState::kPreparing : JobState::kQueued;
   job.error.clear();
   job.started_ms = job.ended_ms = 0;
-  if (!folder.WasTold()) return job;
-  job.state = JobState::kCancelling;
-  job.error = "cancelled on request";
-  job.started_ms = folder.Look().started_ms;
   return job;
 }
 
@@ -93,8 +89,7 @@ class LostJobs {
   LostJobs(std::string root, JobStore* store) : root_(std::move(root)), store_(store) {}
 
   absl::StatusOr<std::vector<std::string>> TakeUp() {
-    for (const std::string& name : NamesIn(root_ + "/jobs")) {
-      if (!IsJobName(name)) continue;
+    for (const std::string& name : ByAge(NamesIn(root_ + "/jobs"))) {
       if (const absl::Status status = TakeUp(name); !status.ok()) return status;
       const absl::StatusOr<Job> job = store_->Find(name);
       if (!job.ok() || !IsTuning(*job) || IsOver(job->state)) continue;
@@ -118,6 +113,22 @@ class LostJobs {
       return std::pair(a.size(), a) < std::pair(b.size(), b);
     });
     return names;
+  }
+
+  // Names of jobs, the lost ones in the order of their submission, in which they wait their turn.
+  std::vector<std::string> ByAge(const std::vector<std::string>& names) const {
+    std::vector<std::pair<int64_t, std::string>> aged;
+    for (const std::string& name : names) {
+      if (!IsJobName(name)) continue;
+      const bool is_lost = !store_->Find(name).ok();
+      const absl::StatusOr<Job> lost =
+          is_lost ? ReadWrittenJob(name, RunFolder(JobFolderOf(root_, name))) : absl::NotFoundError("");
+      aged.emplace_back(lost.ok() ? lost->created_ms : 0, name);
+    }
+    std::ranges::stable_sort(aged, {}, &std::pair<int64_t, std::string>::first);
+    std::vector<std::string> sorted;
+    for (auto& [created_ms, name] : aged) sorted.push_back(std::move(name));
+    return sorted;
   }
 
   absl::Status TakeUp(const std::string& name) {
@@ -174,7 +185,8 @@ absl::Status ClaimFolder(const Job& job, const RunFolder& folder) {
 }
 
 absl::Status KeepJob(const Job& job, const RunFolder& folder, JobStore* store) {
-  if (IsOver(job.state) && !job.id.empty() && IdIn(folder) == job.id) {
+  const bool is_kept = IsOver(job.state) || job.state == JobState::kCancelling;
+  if (is_kept && !job.id.empty() && IdIn(folder) == job.id) {
     if (const absl::Status written = WriteJob(job, folder); !written.ok()) return written;
   }
   return store->Update(job);

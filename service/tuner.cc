@@ -141,7 +141,6 @@ absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>&
     if (now->state != JobState::kRunning) continue;  // it ended meanwhile
     StopEarly(UnixMs(), &*now);
     if (const absl::Status status = Keep(*now); !status.ok()) return status;
-    RunFolder(JobFolderOf(root_, trial.name)).Note('I', "is stopped early: others were better by the same step");
   }
   return absl::OkStatus();
 }

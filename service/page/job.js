@@ -260,8 +260,9 @@ class JobView {
     const moved = await this.history.update();
     if (this.gone || this.isSearch()) return false;
     const over = isOver(this.job.state);
-    const { startTimeUnixMs: began, failures = [] } = this.told();
-    const marks = began ? failures.map((f) => ({ x: (f.unixMs - began) / 1000 })) : [];
+    // By the steady clock, as the curves are: a calendar that was set moves no mark.
+    const { elapsedSeconds: age, failures = [] } = this.told();
+    const marks = failures.map((f) => ({ x: age - f.ageSeconds })).filter(({ x }) => Number.isFinite(x));
     this.parts.curves.update(this.history, marks);
     if (moved) this.parts.perTask.update(this.history);
     this.arrange();

@@ -1,4 +1,4 @@
-"""Tasks that may have fewer open files than their job has connections, or shorter files; what the doctor says."""
+"""Tasks that may have few open files, or short ones, and what the doctor says of both."""
 
 import re
 import resource

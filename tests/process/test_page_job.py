@@ -137,6 +137,26 @@ class JobPageTest(ServiceTest):
         self.assertIn("ps-0 was replaced", rows[1])
         self.assertRegex(rows[2], r"worker-0, worker-1 no heartbeat for 5.0 s 6 times since \d\d:\d\d:\d\d$")
 
+    def test_failures_are_marked_in_the_curves_by_their_ages_whatever_the_calendar_says(self):
+        page = self.page
+        folder = self.submit_small("one")
+        write_numbers(folder, ["worker-0"])
+        summary = json.loads((folder / "summary.json").read_text())
+        at = summary["startTimeUnixMs"]
+        summary["elapsedSeconds"] = 19
+        summary["failures"] = [{"unixMs": at + 10**10, "ageSeconds": 19 - x, "task": "ps-0", "what": f"at {x}"}
+                               for x in (0, 9.5)] + [{"unixMs": at, "what": "of unknown age"}]  # fmt: skip
+        (folder / "summary.json").write_text(json.dumps(summary))
+        page.open("/?job=one")
+        page.wait_for_text("#failures", "of unknown age")
+        drawn = ("const plot = document.querySelector('#curves .plot svg');"
+                 "const of = (kind) => [...plot.querySelectorAll(kind)].map((line) => Number(line.getAttribute('x1')));"
+                 "return [of('line.mark'), of('line.grid')[0], "
+                 "Number(plot.querySelector('line.grid').getAttribute('x2'))]")  # fmt: skip
+        page.until(lambda: len(page.run(drawn)[0]) == 2, "a mark for each failure whose age is known")
+        marks, left, right = page.run(drawn)
+        self.assertEqual([round(mark - left) for mark in marks], [0, round((right - left) / 2)])
+
     def test_many_tasks_are_named_or_counted_and_curves_tell_their_newest_value(self):
         page = self.page
         folder = self.submit_small("many")

@@ -4,7 +4,7 @@ import shutil
 import signal
 import unittest
 
-from job_service import ServiceTest
+from job_service import RATE, ServiceTest
 
 
 class LostStoreTest(ServiceTest):
@@ -35,6 +35,24 @@ class LostStoreTest(ServiceTest):
         self.assertEqual(self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})[0], 200)
         self.wait_for("long", "CANCELLED")
         self.assertEqual(self.starts_of("long"), 1)
+
+    def test_a_job_that_waits_is_in_the_queue_again_and_a_search_is_cancelled(self):
+        self.start_service("--cores", "2")
+        self.submit("long", training={"epochs": 1_000_000})
+        self.wait_for("long", "RUNNING")
+        self.submit("waits", training={"epochs": 1})
+        self.assertEqual(self.job_of("waits")["state"], "QUEUED")
+        self.submit_tuning("search", [RATE], maxTrials=2)
+        self.end_service()
+        self.lose_the_store()
+        self.start_service("--cores", "2")
+        self.assertEqual(self.service.said.count("and the store of jobs did not know it"), 3, self.service.said)
+        self.assertEqual(self.job_of("waits")["state"], "QUEUED")
+        self.ask("POST", "/v1/projects/p/jobs/search:cancel", {})
+        self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
+        self.wait_for("waits", "SUCCEEDED")
+        self.wait_for("search", "CANCELLED")
+        self.assertEqual((self.starts_of("long"), self.starts_of("waits")), (1, 1))
 
     def test_a_folder_that_tells_nothing_is_left_aside_and_its_name_is_not_used(self):
         self.start_service()

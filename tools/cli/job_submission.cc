@@ -19,6 +19,7 @@
 #include "service/job.h"
 #include "service/object_store.h"
 #include "service/service_client.h"
+#include "service/training_input.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cli/python_packages.h"
 
@@ -65,19 +66,6 @@ struct Config {
   std::vector<std::string> settings = {};  // its section downpour, as --set takes them
 };
 
-json InputOf(const YamlNode& node) {
-  json written = JsonOf(node);
-  for (const char* version : {"runtimeVersion", "pythonVersion"}) {  // as a number 2.10 would be 2.1
-    const YamlNode* said = node.Find(version);
-    if (said != nullptr && said->Is(YamlNode::Kind::kScalar)) written[version] = said->text;
-  }
-  const YamlNode* args = node.Find("args");  // likewise: 007 and 1e3 are as they were written
-  for (size_t i = 0; args != nullptr && i < args->items.size(); ++i) {
-    if (args->items[i].Is(YamlNode::Kind::kScalar)) written["args"][i] = args->items[i].text;
-  }
-  return written;
-}
-
 absl::StatusOr<Config> ReadConfig(const std::string& path) {
   Config config;
   if (path.empty()) return config;
@@ -93,7 +81,11 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   if (errors.count() > 0) return absl::InvalidArgumentError(ToString(errors.Take().front()));
   const YamlNode* input = tree.root.Find("trainingInput");
   const bool is_map = input != nullptr && input->Is(YamlNode::Kind::kMap);
-  if (is_map) config.input = InputOf(*input);
+  if (is_map) {
+    config.input = JsonOf(*input);
+    const absl::Status good = NormaliseTrainingInput(AsWritten(*input), &config.input);
+    if (!good.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(good.message())));
+  }
   if (is_map || (input == nullptr && section != nullptr)) return config;
   return absl::InvalidArgumentError(absl::StrCat(path, ": trainingInput is missing, or no map"));
 }

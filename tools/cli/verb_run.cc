@@ -187,6 +187,14 @@ bool HasItsData(const JobFileResult& job, bool has_begun, Streams streams) {
   return is_good;
 }
 
+// Whether this host lets a cluster run at all.
+absl::Status CheckHost(const JobSpec& job, LocalCluster* cluster) {
+  if (const std::string why = WhyFilesEndEarly(FileSizeLimit(), LargestFileOf(job)); !why.empty()) {
+    return absl::FailedPreconditionError(why);
+  }
+  return FindPrograms(fs::read_symlink("/proc/self/exe").parent_path(), cluster);
+}
+
 // The job's folder, before the job is known: the code in it is part of the job.
 std::string JobDirOf(const RunOptions& options) {
   if (!options.job_dir.empty()) return options.job_dir;
@@ -270,13 +278,9 @@ int RunCluster(RunOptions options, Streams streams) {
   const bool has_its_data = HasItsData(parsed, has_begun, streams);  // told beside what the job file has wrong
   if (!parsed.ok()) return SayWhichCodeIsMissing(options, streams);
   if (!has_its_data) return kExitBadJobFile;
-  if (const std::string why = WhyFilesEndEarly(FileSizeLimit(), LargestFileOf(parsed.job)); !why.empty()) {
-    return Complain(streams, "run", why, kExitFailed);
-  }
   LocalCluster cluster;
-  const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
-  if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
-    return Complain(streams, "run", std::string(found.message()), kExitFailed);
+  if (const absl::Status able = CheckHost(parsed.job, &cluster); !able.ok()) {
+    return Complain(streams, "run", std::string(able.message()), kExitFailed);
   }
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
   const absl::Status readable = options.resume ? CheckJobFolder(options.job_dir) : absl::OkStatus();

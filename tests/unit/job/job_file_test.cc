@@ -160,11 +160,24 @@ TEST(JobFile, TextThatYamlTakesForSomethingElseMustBeQuoted) {
     EXPECT_THAT(OnlyError(With("name: mnist", "name: " + word)), HasSubstr("write \"" + word + "\"")) << word;
     EXPECT_THAT(ErrorsOf(With("name: mnist", "name: \"" + word + "\"")), IsEmpty()) << word;
   }
-  EXPECT_THAT(OnlyError(With("name: mnist", "name:")), HasSubstr("name: is missing"));
+  EXPECT_THAT(OnlyError(With("name: mnist", "name:")),
+              HasSubstr("name: is there, but holds nothing (null); give it a value"));
   EXPECT_THAT(OnlyError(With("name: mnist", "name: ../x")), HasSubstr("a name is 1 to 64 letters"));
   EXPECT_THAT(OnlyError(With("images: a", "images: ''")), HasSubstr("must not be empty"));
   EXPECT_THAT(OnlyError(With("epochs: 10", "epochs: \"10\"")), HasSubstr("must be a whole number, but is \"10\""));
   EXPECT_THAT(OnlyError(With("units: 10", "units: 10, bias: yes")), HasSubstr("must be true or false, but is yes"));
+}
+
+TEST(JobFile, LayersWithoutAnythingAreToldOnceWithTheRemedy) {
+  EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- null")),
+              HasSubstr("j.yaml:7:7: model.layers.1: must be a map of keys and values, but is nothing; write them"));
+  EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- dense")),
+              HasSubstr("model.layers.1: must be a map of keys and values, but is dense"));
+  EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- dense:")),
+              HasSubstr("j.yaml:7:7: model.layers.1.dense: is there, but holds nothing (null); write dense: {}"));
+  const JobFileResult none = ParseJob("name: a\nmodel:\n  inputs: [{name: x, shape: [1]}]\n  layers: ~", "j.yaml");
+  EXPECT_THAT(ToString(none.errors.back()),
+              HasSubstr("j.yaml:4:3: model.layers: is there, but holds nothing (null); give it a value"));
 }
 
 TEST(JobFile, LayersNameTheirKindOnce) {

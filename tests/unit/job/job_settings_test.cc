@@ -42,8 +42,10 @@ TEST(JobSettingsTest, MapsAndDottedKeysAreTheSame) {
 
 TEST(JobSettingsTest, ValuesKeepWhatTheyAre) {
   EXPECT_THAT(
-      ReadSection("seed: 18446744073709551615\na: 007\nb: \"3\"\nc: true\nd: [x, 1.5]\ne: null\nf: {}\ng: 1e3").entries,
-      ElementsAre("seed=18446744073709551615", "a=7", "b=\"3\"", "c=true", "d=[\"x\",1.5]", "e=", "f={}", "g=1000.0"));
+      ReadSection("seed: 18446744073709551615\na: 007\nb: \"3\"\nc: true\nd: [x, 1.5]\ne: null\nf: {}\ng: 1e3\nh: 0x10")
+          .entries,
+      ElementsAre("seed=18446744073709551615", "a=7", "b=\"3\"", "c=true", "d=[\"x\",1.5]", "e=", "f={}", "g=1000.0",
+                  "h=\"0x10\""));
 }
 
 TEST(JobSettingsTest, WhatNoJobFileCanHaveIsNamed) {

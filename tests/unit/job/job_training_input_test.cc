@@ -60,6 +60,14 @@ TEST(TrainingInput, CountsBecomeACluster) {
   EXPECT_EQ(outcome.input.job_dir, "runs/first");
 }
 
+TEST(TrainingInput, TextIsAsItWasWritten) {
+  const Outcome outcome = Read("trainingInput: {jobDir: 007, pythonModule: 1e3, packageUris: [2.10, True]}");
+  EXPECT_THAT(outcome.errors, IsEmpty());
+  EXPECT_EQ(outcome.input.job_dir, "007");
+  EXPECT_EQ(outcome.input.code.module, "1e3");
+  EXPECT_THAT(EntriesOf(outcome.input.code.packages), ElementsAre("2.10", "True"));
+}
+
 TEST(TrainingInput, EachEntryHasTheLineThatSaysIt) {
   const auto lines = [](const std::string& text) {
     std::vector<int> found;

@@ -15,6 +15,7 @@
 
 #include "cluster/job_folder.h"
 #include "runtime/posix/process.h"
+#include "service/submission.h"
 #include "tests/unit/job/job_text.h"
 #include "tests/unit/scratch_folder.h"
 
@@ -54,6 +55,58 @@ TEST_F(JobServiceTest, APackageGoesWithTheLastJobThatNamesIt) {
   Delete("two");
   EXPECT_FALSE(IsThere("gs://packages/one")) << "its folders go too";
   EXPECT_TRUE(IsThere("gs://packages"));
+}
+
+TEST_F(JobServiceTest, AJobThatWaitsIsInItsFolderBeforeItIsAccepted) {
+  ASSERT_TRUE(Submit("one", {Package("models", "p.tar.gz")}).ok());
+  const absl::StatusOr<Job> job = service_->Find("one");
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(ReadTextFile(service_->FolderOf("one").Own("submission")).value_or(""), job->id);
+  std::filesystem::remove_all(folder_.path() + "/jobs/two");
+  std::ofstream(folder_.path() + "/jobs/two") << "no folder";
+  std::filesystem::permissions(folder_.path() + "/jobs/two", std::filesystem::perms::none);
+  EXPECT_FALSE(Submit("two", {Package("models", "p.tar.gz")}).ok());
+  EXPECT_FALSE(service_->Find("two").ok()) << "it was refused";
+}
+
+// Its run is at an end, by the marks that its keeper left, when the service looks.
+TEST(JobServiceTrialTest, ATrialThatWasStoppedEarlySaysSoOnceItHasEnded) {
+  const ScratchFolder root;
+  const std::string job_dir = JobFolderOf(root.path(), "line/1");
+  for (const int exit_code : {6, 0}) {
+    const json search = {
+        {"goal", "MINIMIZE"},
+        {"hyperparameterMetricTag", "loss"},
+        {"maxTrials", 1},
+        {"params", {{{"parameterName", "training.seed"}, {"type", "INTEGER"}, {"minValue", 1}, {"maxValue", 9}}}}};
+    Job trial{.name = "line/1", .id = "1", .job_file = kJob, .state = JobState::kRunning, .created_ms = 1};
+    trial.trial = Trial{.values = {{"training.seed", "3"}}, .units = {0.5}, .metric = "loss"};
+    StopEarly(2, &trial);
+    const RunFolder folder(job_dir);
+    {
+      const auto store = JobStore::Open(root.path() + "/jobs.sqlite").value();
+      const Job line{.name = "line",
+                     .training_input = json{{"hyperparameters", search}}.dump(),
+                     .job_file = kJob,
+                     .state = JobState::kRunning};
+      ASSERT_TRUE(store->Insert(line).ok());
+      ASSERT_TRUE(store->Insert(trial).ok());
+      ASSERT_TRUE(ClaimFolder(trial, folder).ok());
+    }
+    std::ofstream(folder.Own("started")) << "1";
+    std::ofstream(folder.Own("exit")) << exit_code;
+    std::ofstream(job_dir + "/summary.json") << R"({"job":"line.1","state":"CANCELLED","evalLoss":0.5})";
+    const auto service = JobService::Open({.root = root.path()}).value();
+    const std::string log = job_dir + "/logs/service.log";
+    EXPECT_FALSE(ReadTextFile(log).ok()) << "it is to be carried out";
+    EXPECT_TRUE(service->Work().ok());
+    EXPECT_EQ(service->Find("line/1")->state, JobState::kSucceeded);
+    const std::string told = ReadTextFile(log).value_or("");
+    EXPECT_EQ(told.find("was stopped early: others were better") != std::string::npos, exit_code == 6)
+        << "the other was at its end already";
+    std::filesystem::remove_all(root.path() + "/jobs");
+    std::filesystem::remove(root.path() + "/jobs.sqlite");
+  }
 }
 
 TEST_F(JobServiceTest, TheUsersOwnBucketsAreLeftAlone) {
@@ -161,7 +214,8 @@ TEST_F(JobServiceTest, AJobThatIsCancelledWhileItIsStagedIsNotStarted) {
   const RunFolder folder = service_->FolderOf("one");
   const std::string log = folder.job_dir() + "/logs/service.log";
   std::filesystem::create_directories(folder.job_dir() + "/logs");
-  ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);  // that the region has no meaning here is told once somebody reads it
+  std::filesystem::remove_all(folder.Own(""));  // it comes back as the job is staged
+  ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);      // that the region has no meaning here is told once somebody reads it
   std::thread works([&] { EXPECT_TRUE(service_->Work().ok()); });
   while (!std::filesystem::exists(folder.Own(""))) poll(nullptr, 0, 5);
   EXPECT_TRUE(service_->Cancel("one").ok());
@@ -215,7 +269,8 @@ TEST(JobServiceQueueTest, ClientsAreAnsweredWhileAJobsNeedIsReckoned) {
   EXPECT_TRUE(service->Work().ok());
   for (const char* name : {"large", "small"}) {
     EXPECT_EQ(service->Find(name)->state, JobState::kCancelled) << name;
-    EXPECT_FALSE(std::filesystem::exists(service->FolderOf(name).job_dir())) << "nothing more is said of it";
+    EXPECT_FALSE(std::filesystem::exists(service->FolderOf(name).job_dir() + "/logs/service.log"))
+        << "nothing more is said of it";
   }
 }
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_settings.h"
+#include "service/training_input.h"
 #include "tests/unit/job/job_text.h"
 
 namespace downpour {
@@ -84,6 +86,51 @@ TEST(JobTest, NumbersInFieldsOfTextAreTakenAsTextAndNullAsNothing) {
   EXPECT_EQ(shown["masterConfig"], json({{"imageUri", "1.5"}}));
   EXPECT_EQ(shown["scheduling"], json({{"maxWaitTime", "60"}}));
   EXPECT_FALSE(shown.contains("region"));
+}
+
+TEST(JobTest, NumbersInFieldsOfTextStayAsTheyWereWritten) {
+  const std::string body =
+      R"({"jobId": "a\"2.50", "trainingInput": {"pythonModule": "m", "packageUris": ["gs://b/p"],)"
+      R"( "pythonVersion": 2.10, "region": 1e3, "network": -0.50, "args": [1.50, "0.10", "\\", 7],)"
+      R"( "workerCount": 1, "scaleTier": "CUSTOM", "scheduling": {"maxWaitTime": 6.0},)"
+      R"( "masterConfig": {"imageUri": 1.0, "acceleratorConfig": {"type": 3.0, "count": 2}},)"
+      R"( "hyperparameters": {"params": [{"parameterName": "x", "type": "CATEGORICAL",)"
+      R"( "categoricalValues": [1.0, 1.00, true]}, {"parameterName": 7, "type": "DOUBLE", "minValue": 0.10,)"
+      R"( "maxValue": 1}]}}})";
+  json input = json::parse(body)["trainingInput"];
+  ASSERT_TRUE(NormaliseTrainingInput(AsWritten(body)["trainingInput"], &input).ok());
+  EXPECT_EQ(input["pythonVersion"], "2.10");
+  EXPECT_EQ(input["region"], "1e3");
+  EXPECT_EQ(input["network"], "-0.50");
+  EXPECT_EQ(input["args"], json({"1.50", "0.10", "\\", "7"}));
+  EXPECT_EQ(input["scheduling"]["maxWaitTime"], "6.0");
+  EXPECT_EQ(input["masterConfig"]["acceleratorConfig"], json({{"type", "3.0"}, {"count", 2}}));
+  EXPECT_EQ(input["hyperparameters"]["params"][0]["categoricalValues"], json({"1.0", "1.00", "true"}));
+  EXPECT_EQ(input["hyperparameters"]["params"][1]["minValue"], 0.1) << "it is a number's field";
+  EXPECT_EQ(input["hyperparameters"]["params"][1]["parameterName"], "7");
+  json posted = Posted();
+  posted["trainingInput"].erase("runtimeVersion");
+  std::string text = posted.dump();
+  text.replace(text.find("\"trainingInput\":{"), 17, "\"trainingInput\":{\"runtimeVersion\":2.10,");
+  EXPECT_EQ(ResourceOf(ReadJob(text).value())["trainingInput"]["runtimeVersion"], "2.10");
+  EXPECT_TRUE(AsWritten("{").is_null());
+}
+
+TEST(JobTest, WhatAConfigFileHasInFieldsOfTextIsTheirText) {
+  const YamlNode node = ReadYaml(
+                            "region: 0x10\npythonVersion: 2.10\nruntimeVersion: 007\nmasterType: 0o7\nnetwork: True\n"
+                            "args: [007, 0x1, .5, 1e3, '1', TRUE]\nscheduling: {maxWaitTime: 007}\nworkerCount: 3")
+                            .root;
+  json input = JsonOf(node);
+  ASSERT_TRUE(NormaliseTrainingInput(AsWritten(node), &input).ok());
+  EXPECT_EQ(input, json({{"region", "0x10"},
+                         {"pythonVersion", "2.10"},
+                         {"runtimeVersion", "007"},
+                         {"masterType", "0o7"},
+                         {"network", "True"},
+                         {"args", {"007", "0x1", ".5", "1e3", "1", "TRUE"}},
+                         {"scheduling", {{"maxWaitTime", "007"}}},
+                         {"workerCount", 3}}));
 }
 
 TEST(JobTest, WhatItCannotBeIsRefusedByItsKey) {

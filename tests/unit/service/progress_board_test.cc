@@ -23,6 +23,16 @@ TEST(ProgressBoardTest, OfAJobThatIsOverItHasTheSummary) {
   EXPECT_EQ(board.Of(again).done, std::nullopt);
 }
 
+TEST(ProgressBoardTest, AnAccuracyOfTheUsersOwnIsTheAccuracy) {
+  SummaryReport summary;
+  summary.eval_metrics = {{"f1", 0.25}, {"accuracy", 0.5}};
+  EXPECT_EQ(ProgressIn(summary).accuracy, 0.5);
+  StatusReport status;
+  EXPECT_EQ(ProgressIn(status).accuracy, std::nullopt);
+  status.evaluation.metrics = summary.eval_metrics;
+  EXPECT_EQ(ProgressIn(status).accuracy, 0.5);
+}
+
 TEST(ProgressBoardTest, ASummaryThatCouldNotBeReadIsReadAgain) {
   const ScratchFolder folder;
   const Job over{.name = "x", .state = JobState::kSucceeded};

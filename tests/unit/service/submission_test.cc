@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "service/lifecycle.h"
 #include "service/tuner.h"
 #include "tests/unit/job/job_text.h"
 #include "tests/unit/scratch_folder.h"
@@ -83,7 +84,7 @@ TEST_F(SubmissionTest, AJobThatTheStoreLostIsTakenUpAsItWasSubmitted) {
   EXPECT_THAT(TakeUp(), IsEmpty());
 }
 
-TEST_F(SubmissionTest, OneThatIsOverIsAsItEndedAndOneThatWasToldToStopIsBeingCancelled) {
+TEST_F(SubmissionTest, OneThatIsOverIsAsItEndedAndOneThatIsBeingCancelledIsStill) {
   Job over = Submitted("over"), told = Submitted("told"), waits = Submitted("waits");
   for (const Job& job : {over, told, waits}) {
     ASSERT_TRUE(ClaimFolder(job, FolderOf(job.name)).ok());
@@ -94,13 +95,29 @@ TEST_F(SubmissionTest, OneThatIsOverIsAsItEndedAndOneThatWasToldToStopIsBeingCan
   over.ended_ms = 9;
   ASSERT_TRUE(KeepJob(over, FolderOf("over"), store_.get()).ok());
   Mark(told, "started", "1");
-  FolderOf("told").RememberTold(true);
+  told.state = JobState::kCancelling;
+  told.error = "cancelled on request";
+  told.started_ms = 7;
+  ASSERT_TRUE(KeepJob(told, FolderOf("told"), store_.get()).ok());
   LoseTheStore();
   EXPECT_EQ(TakeUp().size(), 3u);
   EXPECT_EQ(store_->Find("over")->state, JobState::kFailed);
   EXPECT_EQ(store_->Find("over")->error, "why");
   EXPECT_EQ(store_->Find("told")->state, JobState::kCancelling);
+  EXPECT_EQ(store_->Find("told")->error, "cancelled on request");
+  EXPECT_EQ(store_->Find("told")->started_ms, 7);
   EXPECT_EQ(store_->Find("waits")->state, JobState::kQueued);
+}
+
+TEST_F(SubmissionTest, ThoseThatWaitHaveTheirPlacesInTheQueueAgain) {
+  for (const auto& [name, created_ms] : {std::pair("b", 3'000), std::pair("a", 4'000), std::pair("long", 2'000)}) {
+    ASSERT_TRUE(ClaimFolder(Submitted(name, created_ms), FolderOf(name)).ok());
+  }
+  EXPECT_EQ(TakeUp().size(), 3u);
+  std::vector<std::string> queue;
+  const std::vector<Job> unfinished = store_->Unfinished().value();
+  for (const Job& job : unfinished) queue.push_back(job.name);
+  EXPECT_THAT(queue, ElementsAre("long", "b", "a"));
 }
 
 TEST_F(SubmissionTest, ALaterSubmissionReplacesTheRowOfAnOlderStore) {
@@ -136,12 +153,26 @@ TEST_F(SubmissionTest, ASearchHasItsTrialsAgainInTheirOrder) {
                           R"({"goal":"MINIMIZE","maxTrials":20,"params":[{"parameterName":"rate","type":"INTEGER",)"
                           R"("minValue":1,"maxValue":9}]}})";
   ASSERT_TRUE(ClaimFolder(search, FolderOf("s")).ok());
+  std::vector<Job> trial_of;
   for (int number = 1; number <= 10; ++number) {
     Job trial = Submitted(TrialName("s", number));
     trial.trial = Trial{.values = {{"rate", "1"}}, .units = {0.5}, .metric = "loss"};
     ASSERT_TRUE(ClaimFolder(trial, FolderOf(trial.name)).ok());
+    trial_of.push_back(trial);
   }
+  Job stopped = trial_of.at(1);
+  stopped.state = JobState::kRunning;
+  StopEarly(5, &stopped);
+  ASSERT_TRUE(store_->Insert(stopped).ok());
+  ASSERT_TRUE(KeepJob(stopped, FolderOf("s/2"), store_.get()).ok());
+  search.state = JobState::kCancelling;
+  ASSERT_TRUE(store_->Insert(search).ok());
+  ASSERT_TRUE(KeepJob(search, FolderOf("s"), store_.get()).ok());
+  LoseTheStore();
   EXPECT_EQ(TakeUp().size(), 11u);
+  EXPECT_EQ(store_->Find("s")->state, JobState::kCancelling) << "it is not continued";
+  EXPECT_EQ(store_->Find("s/2")->state, JobState::kCancelling);
+  EXPECT_TRUE(store_->Find("s/2")->trial->stopped_early) << "it ends as a success";
   const std::vector<Job> trials = store_->Trials("s").value();
   ASSERT_EQ(trials.size(), 10u);
   for (int number = 1; number <= 10; ++number) EXPECT_EQ(TrialNumber(trials[number - 1].name), number);

@@ -93,6 +93,8 @@ TEST_F(VerbJobsTest, SettingsOfAModuleAreCheckedBeforeItsCodeIsSent) {
       {{"--file", job}, "settings.yaml:2:12: training.epoch: unknown key; did you mean epochs?"},
       {{"--set", "training.epochs=x"}, "--set: training.epochs: must be a whole number"},
       {{"--config", folder_.Write("c.yaml", "downpour: {training: [1]}")}, "training: must be a map"},
+      {{"--config", folder_.Write("e.yaml", "trainingInput: {args: [{}]}")},
+       "e.yaml: trainingInput.args must be a list of texts"},
       {{"--config", folder_.Write("d.yaml", "downpour: [1]")}, "d.yaml:1:11: downpour: must be a map"}};
   for (const auto& [words, why] : cases) {
     std::vector<std::string> all = module;
