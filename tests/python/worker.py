@@ -17,6 +17,7 @@ import numpy
 from downpour.safetensors import read_safetensors
 
 LONG = 120  # seconds, in which anything is done
+COMMAND = [sys.executable, "-m", "downpour.child"]
 
 
 def start_fresh(module, words, environment, keep=(), **options):
