@@ -113,9 +113,10 @@ def _on_this_host(word: str) -> str:
     """An argument that names the job's folder of results, where this host has another one in its place
     (deploy/tasks.py)."""
     store, here = os.environ.get("DOWNPOUR_RESULTS"), os.environ.get("DOWNPOUR_RESULTS_HERE")
-    option, equals, path = word.rpartition("=")
-    if store and here and (path == store or path.startswith(store + "/")):
-        return option + equals + here + path[len(store) :]
+    for option in ("", word[: word.find("=") + 1]):  # a path may have a = too
+        path = word[len(option) :]
+        if store and here and (path == store or path.startswith(store + "/")):
+            return option + here + path[len(store) :]
     return word
 
 

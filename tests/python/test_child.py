@@ -286,6 +286,16 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
             self.environment[name] = "2"
             self.assertIn(", 2 threads", self.work().first["ready"]["arithmetic"])
 
+    def test_arguments_that_name_the_results_are_those_of_this_host(self):
+        self.task("print('args', sys.argv[1:])")
+        for store in ("gs://b/run", "gs://b/lr=0.1/run"):
+            self.environment.update(DOWNPOUR_RESULTS=store, DOWNPOUR_RESULTS_HERE="/here")
+            words = ["--job-dir", store, f"--job-dir={store}", f"{store}/lr=0.1/x", f"--out={store}/lr=0.2/x"]
+            others = [f"{store}s", f"--data={store}-1", f"--note=see=me {store}"]
+            wanted = ["--job-dir", "/here", "--job-dir=/here", "/here/lr=0.1/x", "--out=/here/lr=0.2/x", *others]
+            with self.subTest(store=store):
+                self.assertIn(f"args {wanted}\n", self.describe(*words, *others)[2])
+
     def test_a_zip_file_and_arguments(self):
         import zipfile
 
