@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Iterator
 
 import numpy
@@ -15,7 +16,10 @@ from downpour.variables import Memory
 
 
 class History(list):
-    """A dict an epoch: epoch, loss, and where there is an evaluation evalLoss, evalAccuracy and the metrics."""
+    """A dict an epoch: epoch, loss, and where there is an evaluation evalLoss, evalAccuracy and the metrics.
+
+    All are numbers. One that is not finite is nan in a job.
+    """
 
     def __repr__(self) -> str:
         return "\n".join(line_of(entry) for entry in self)
@@ -55,7 +59,8 @@ class Local(Mode):
             self._print(f"{line_of(entry)}{self._optimizer.skipped()}")
             if self._stop.ends(entry):
                 self._print(self._stop.restore())
-                return
+                break
+        Local.finished = not hasattr(sys, "ps1")  # at a prompt, as in a notebook, no program becomes a job
 
     def _print(self, line: str) -> None:
         if self.prints:

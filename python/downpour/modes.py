@@ -33,7 +33,7 @@ class Mode:
     history: list = []  # what is known of each epoch here, where training goes on here
     files: tuple[int, ...] = ()  # that this process was given
     is_master = True  # whether it is this process that goes on behind fit(), as far as is known
-    finished = False  # whether fit() has returned here, or is about to
+    finished = False  # whether fit() has returned here, or is about to: a process trains once
 
     def tell(self, what: str, waiting_for: str) -> None:
         """What is done before the user's code is run, and what waits for that."""
@@ -195,7 +195,9 @@ class Work(Mode):
         """The job is trained: fit() returns here, and the program goes on to its end."""
         from downpour.local import History
 
-        self.history = History(history)
+        # An epoch's number that is not finite, which comes as none, is a number here too, as where it trains alone.
+        known = [{name: math.nan if value is None else value for name, value in epoch.items()} for epoch in history]
+        self.history = History(known)
         self.is_master = self.finished = True
         self._called = None
 

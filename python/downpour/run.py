@@ -90,6 +90,11 @@ class Run:
 
     def begin(self, model: Any, outcome: Optional[Outcome] = None) -> None:
         """From now on the model is the run's. `outcome` is that of the probe, if it is known."""
+        if self._mode.finished:
+            raise MisuseError(
+                "a job trains once, but this program has called downpour.fit or looped over downpour.steps before: "
+                "join the models, or give each a program of its own"
+            )
         self.model = model
         if self.evaluation is not None:
             numbers = range(min(len(self.probe().examples), self.evaluation.count))
