@@ -126,7 +126,7 @@ TEST_F(EpilogueTest, TheHistoryIsSentUntilTheWorkerAsksForValues) {
 TEST_F(EpilogueTest, AServerThatIsGoneTakesNothingAlong) {
   Train();
   cluster->ps[0].alive = false;
-  cluster->Wait(30min);
+  cluster->Wait(std::chrono::minutes(30));
   EXPECT_EQ(State(), "RUNNING");
   Say(first(), Attempt(first()));
   EXPECT_EQ(State(), "SUCCEEDED");
