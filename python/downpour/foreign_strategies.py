@@ -40,17 +40,20 @@ def _refused_class(known_as: str, why: str = _WAITS) -> Callable[[Any], Any]:
     return patch
 
 
-def _refused_unless_alone(begin: Any) -> Any:
+def _refused_unless_alone(known_as: str) -> Callable[[Any], Any]:
     """A rendezvous of PyTorch, which one process alone comes to at once."""
 
-    @functools.wraps(begin)
-    def begun(*args: Any, **settings: Any) -> Any:
-        given = inspect.signature(begin).bind_partial(*args, **settings).arguments
-        if _processes(given) != 1:
-            _refuse(f"{begin.__module__.rpartition('.')[0]}.{begin.__name__}", _WAITS, _IN_TORCH)
-        return begin(*args, **settings)
+    def patch(begin: Any) -> Any:
+        @functools.wraps(begin)
+        def begun(*args: Any, **settings: Any) -> Any:
+            given = inspect.signature(begin).bind_partial(*args, **settings).arguments
+            if _processes(given) != 1:
+                _refuse(f"torch.distributed.{known_as}", _WAITS, _IN_TORCH)
+            return begin(*args, **settings)
 
-    return begun
+        return begun
+
+    return patch
 
 
 def _processes(given: Any) -> Optional[int]:
@@ -76,8 +79,10 @@ _REFUSED: dict[str, dict[str, Callable[[Any], Any]]] = {  # module: {what it def
         "CollectiveAllReduceStrategyV1": _OF_MULTI_WORKER,
     },
     _PLACES + "cluster_resolver.tpu.tpu_cluster_resolver": {"TPUClusterResolver": _OF_TPUS},
-    "torch.distributed.distributed_c10d": {"init_process_group": _refused_unless_alone},
-    "torch.distributed.rpc": {"init_rpc": _refused_unless_alone},
+    "torch.distributed.distributed_c10d": {
+        "init_process_group": _refused_unless_alone("init_process_group")
+    },
+    "torch.distributed.rpc": {"init_rpc": _refused_unless_alone("rpc.init_rpc")},
 }
 
 

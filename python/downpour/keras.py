@@ -200,8 +200,7 @@ class KerasModel:
             state.assign(numpy.random.randint(1 << 31, size=2).astype(keras.backend.standardize_dtype(state.dtype)))
         x, y, weight = _parts(batch)
         loss, output, found = self._forward_and_back(x, y, weight)
-        gradients = {v.path: None if g is None else g for v, g in zip(self._trained, found)}
-        return Outcome(loss, output, _labels(y), gradients)
+        return Outcome(loss, output, _labels(y), dict(zip((v.path for v in self._trained), found)))
 
     def evaluate(self, batch: Any) -> Outcome:
         """The outcome of a batch that is not trained. `said` is what the metrics say of it."""
@@ -229,7 +228,15 @@ class KerasModel:
                     )
         if classes_of(outcome):
             names = [name for name in names if name != ACCURACY]
-        return {_NO_NAME.sub("_", n): lambda output, target, name=n: self._said[name] for n in names}
+        found: dict[str, Callable] = {}
+        for name in names:
+            plain = _NO_NAME.sub("_", name)
+            if plain in found:
+                raise TrainingError(
+                    f"two metrics come to the name {plain}: give them other ones, of letters, digits, _, - and ."
+                )
+            found[plain] = lambda output, target, name=name: self._said[name]
+        return found
 
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no number."""

@@ -13,6 +13,7 @@ from downpour.errors import TrainingError, kind_of
 # Where the user gives one of this name, it stands for the accuracy that the job would know by itself.
 ACCURACY = "accuracy"
 
+_OF_HISTORY = ("epoch", "loss", "evalLoss", "evalAccuracy")  # what an epoch has besides metrics
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
 
 
@@ -24,9 +25,10 @@ def checked(metrics: Any) -> dict[str, Callable]:
             'as {"error": error}'
         )
     for name, function in (metrics or {}).items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "loss":
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _OF_HISTORY:
             raise TrainingError(
-                f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., but not loss"
+                f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., but not "
+                f"{', '.join(_OF_HISTORY)}"
             )
         if not callable(function):
             raise TrainingError(f"the metric {name} is {function!r}, but must be a function of (output, target)")

@@ -175,7 +175,9 @@ class steps:  # noqa: N801 (a call, as range is)
         except GeneratorExit:
             self._mode.left(sys._getframe(1))
             raise
-        _looping = None
+        finally:
+            if _looping is self:
+                _looping = None
 
     def _batches(self) -> Iterator[Any]:
         yield self._run.train.batch(*self._run.probe())
@@ -217,7 +219,7 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     gradients: by name, if the model is a dict of arrays; those that are not there are zero.
     """
     if _looping is None:
-        raise TrainingError("push belongs into a loop over downpour.steps: write one")
+        raise MisuseError("push belongs into a loop over downpour.steps: write one")
     _looping._push(model, loss, gradients)
 
 

@@ -92,6 +92,11 @@ REFUSALS = [
     ("model.compile(keras.optimizers.SGD(clipnorm=1.0), 'mse')", "no SGD with clipnorm=1.0"),
     ("model.compile('sgd', 'mse', metrics=[keras.metrics.RootMeanSquaredError()])",
      "the metric root_mean_squared_error is no mean over examples"),
+    ("own = keras.metrics.MeanMetricWrapper; model.compile('sgd', 'mse', metrics=[own("
+     "keras.losses.mean_absolute_error, name=name) for name in ('a b', 'a+b')])",
+     "two metrics come to the name a_b: give them other ones, of letters, digits, _"),
+    ("own = keras.metrics.MeanMetricWrapper; model.compile('sgd', 'mse', metrics=[own("
+     "keras.losses.mean_absolute_error, name='evalLoss')])", "a metric cannot have the name 'evalLoss'"),
     ("options['epochs'] = 0", "epochs is 0"),
     ("x = [x, x[:7]]", r"the arrays of the data have \[7, 120\] rows"),
     ("x = {'a': 3}", "the data have a int: give arrays with a row an example"),

@@ -44,7 +44,8 @@ def _run(module, words, environment):
     """The exit status."""
     os.environ.clear()
     os.environ.update(environment)
-    sys.stdout, sys.stderr = open(1, "w"), open(2, "w", buffering=1)
+    # Not closed with what the program puts in their place: those of an interpreter never are.
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", buffering=1, closefd=False)
     sys.argv = [module, *words]
     sys.path[:] = [os.getcwd(), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *PATH]
     for name in [name for name in sys.modules if name.partition(".")[0] not in PACKAGES]:

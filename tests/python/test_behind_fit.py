@@ -58,6 +58,23 @@ class BehindFitTest(ChildTest):
         self.assertEqual(worker.ask({"finish": {"history": entries}}), {"finished": {}})
         self.assertIn("as text 1.00 nan 2.00 0.50 nan nan\n", worker.end()[1])
 
+    def test_a_push_behind_a_loop_that_was_left_is_refused(self):
+        loop = """
+import numpy, downpour
+values = {"w": numpy.zeros(1, numpy.float32)}
+try:
+    for batch in downpour.steps([numpy.float32(1)] * 4, batch_size=1):
+        downpour.push(values, loss=1.0, gradients={})
+        WHAT
+except ValueError:
+    pass
+downpour.push(values, loss=1.0, gradients={})
+"""
+        for what in ("break", "raise ValueError"):
+            with self.subTest(what=what):
+                self.write(loop.replace("WHAT", what))
+                self.assertIn("push belongs into a loop over downpour.steps", self.alone(code=1))
+
 
 if __name__ == "__main__":
     unittest.main()

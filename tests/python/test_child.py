@@ -108,7 +108,8 @@ REFUSALS = [
     ("options.update(eval=train, metrics={'m': lambda o, t: o})",
      r"the metric m is no number but a Tensor of shape \[20, 3\]: return"),
     ("options.update(metrics={'a b': len})", "a metric cannot have the name 'a b'"),
-    ("options.update(metrics={'loss': len})", "a metric cannot have the name 'loss'"),
+    *((f"options.update(metrics={{'{name}': len}})", f"a metric cannot have the name '{name}'")
+      for name in ("loss", "epoch", "evalLoss", "evalAccuracy")),
     ("options.update(eval=train, metrics={'accuracy': lambda o, t: 97.3})",
      "the metric accuracy is 97.3, but an accuracy is a share: return 0 to 1, or give it another name"),
     ("options['callbacks'] = []", "fit takes no callbacks=: leave them out: training.stopEarly, checkpoint.best and"),
