@@ -4,13 +4,15 @@ import argparse
 import io
 import os
 import pathlib
+import subprocess
 import sys
 import tarfile
 import tempfile
 import unittest
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "deploy"))
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+sys.path.insert(0, str(DEPLOY))
 import follow  # noqa: E402
 
 
@@ -102,6 +104,16 @@ class BringResultsTest(unittest.TestCase):
     def test_a_host_where_something_runs_keeps_its_results(self):
         host = self.host("h1", ("x", "x", 1, 0o644), running="worker-0\n")
         self.check_kept(host, self.bring(host))
+
+
+class ResultsOptionTest(unittest.TestCase):
+    def test_the_folder_is_a_whole_path(self):
+        """An argument is told by its text, and `out` may be another argument's."""
+        words = ["run", "no.hosts", "job.yaml", "--job-dir", "/tmp/x", "--results", "out", "--module-name", "m",
+                 "--", "--job-dir", "./out"]  # fmt: skip
+        run = subprocess.run([sys.executable, DEPLOY / "cluster", *words], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("--results out is no whole path", run.stderr)
 
 
 if __name__ == "__main__":
