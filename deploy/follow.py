@@ -8,6 +8,7 @@ again. Files in the job folder say how far it came, each made before what it sta
 """
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -34,6 +35,7 @@ LAST_TRIES = 3  # to end what hosts hold that do not answer
 PIECE = 1 << 22  # bytes of a file in one look
 NEWS = re.compile(rb"(\S+) ([0-9]+)\n")
 CANCELLED = 143
+PART = ".downpour.part"  # what a file that comes is called until it is whole
 
 # How the job stands, then each file with what came since it was last looked at.
 LOOK = """
@@ -79,13 +81,48 @@ def pieces(out):
 def is_within(member):
     """Whether it is a file or a folder below the one that its archive is of."""
     path = pathlib.PurePosixPath(member.name)
-    return not path.is_absolute() and ".." not in path.parts and (member.isfile() or member.isdir())
+    is_path = "\0" not in member.name and not path.is_absolute() and ".." not in path.parts
+    return is_path and (member.isfile() or member.isdir())
 
 
 def is_result(member):
     """Whether a file or folder of the chief's job folder may come here, under its own name."""
     parts = pathlib.PurePosixPath(member.name).parts
     return is_within(member) and parts[:1] not in [(name,) for name in OURS] and parts != ("logs", "service.log")
+
+
+def put(archive, member, folder):
+    """Writes a member below the folder: whole or not at all, and through no link, since another host may have left one
+    there. OSError where one is in the way."""
+    path = pathlib.PurePosixPath(member.name)
+    with contextlib.ExitStack() as stack:
+
+        def enter(name, flags, below=None):
+            found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=below)
+            stack.callback(os.close, found)
+            return found
+
+        at = enter(folder, 0)
+        for name in path.parts if member.isdir() else path.parts[:-1]:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=at)
+            at = enter(name, os.O_NOFOLLOW, at)
+        if member.isdir():
+            return
+        if member.size > shutil.disk_usage(folder).free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), member.name)
+        with contextlib.suppress(FileNotFoundError):  # of a call that was killed
+            os.unlink(PART, dir_fd=at)
+        flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777 if member.mode & 0o100 else 0o666
+        try:
+            with open(os.open(PART, flags, mode, dir_fd=at), "wb") as file:
+                shutil.copyfileobj(archive.extractfile(member), file)
+                file.flush()
+                os.utime(file.fileno(), (member.mtime, member.mtime))
+            os.replace(PART, path.name, src_dir_fd=at, dst_dir_fd=at)
+        except BaseException:
+            os.unlink(PART, dir_fd=at)
+            raise
 
 
 def write_whole(path, text):
@@ -253,8 +290,8 @@ class Follower:
             try:
                 with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
                     for member in filter(is_wanted, archive):
-                        archive.extract(member, into, set_attrs=False)
-            except (tarfile.TarError, OSError) as error:
+                        put(archive, member, into)
+            except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
                 child.kill()
                 raise HostError(host, f"{incomplete}: {error}") from error
         if child.returncode:
@@ -270,22 +307,21 @@ class Follower:
     def bring_results(self):
         """What the workers' programs wrote into the folder of results. Where two hosts have the same file the newer one
         counts. A host keeps what did not come."""
-        times = {}
 
         def is_newest(member):
             if not is_within(member):
                 print(f"{host.name}: {one_line(member.name)} in --job-dir is neither a file nor a folder, and does not "
                       "come here", flush=True)  # fmt: skip
                 return False
-            if member.isfile() and times.get(member.name, member.mtime) > member.mtime:
-                return False
-            times[member.name] = member.mtime
-            return True
+            there = self.options.results / member.name
+            return member.isdir() or not os.path.lexists(there) or int(there.lstat().st_mtime) <= member.mtime
 
         for host in [host for host in self.hosts if "worker" in host.slots]:
             for attempt in range(LAST_TRIES):
                 try:
                     if host.run("test -d results", check=False)[0] == 0:
+                        if host.run("running")[1].split():
+                            raise HostError(host, "something still runs there, and may write results")
                         self.fetch(host, "results", "results --hard-dereference", is_newest, self.options.results)
                         host.run("rm -rf results")
                     break

@@ -139,7 +139,7 @@ class RunTest(ProcessTest):
         for _ in range(50):  # until one still lives as its summary is seen
             shutil.rmtree(self.job_dir, ignore_errors=True)
             run = self.start_run()
-            while not summary.exists():
+            while not summary.exists() and run.child.poll() is None:
                 threading.Event().wait(0.001)
             while run.child.poll() is None:
                 with contextlib.suppress(OSError):
