@@ -35,6 +35,7 @@ LAST_TRIES = 3  # to end what hosts hold that do not answer
 PIECE = 1 << 22  # bytes of a file in one look
 NEWS = re.compile(rb"(\S+) ([0-9]+)\n")
 CANCELLED = 143
+MOST_NAMED = 10  # of what does not come from a host
 PART = ".downpour.part"  # what a file that comes is called until it is whole
 
 # How the job stands, then each file with what came since it was last looked at.
@@ -310,13 +311,16 @@ class Follower:
 
         def is_newest(member):
             if not is_within(member):
-                print(f"{host.name}: {one_line(member.name)} in --job-dir is neither a file nor a folder, and does not "
-                      "come here", flush=True)  # fmt: skip
+                if member.name not in refused and len(refused) < MOST_NAMED:
+                    print(f"{host.name}: {one_line(member.name)} in --job-dir is neither a file nor a folder, and does "
+                          "not come here", flush=True)  # fmt: skip
+                refused.add(member.name)
                 return False
             there = self.options.results / member.name
             return member.isdir() or not os.path.lexists(there) or int(there.lstat().st_mtime) <= member.mtime
 
         for host in [host for host in self.hosts if "worker" in host.slots]:
+            refused = set()
             for attempt in range(LAST_TRIES):
                 try:
                     if host.run("test -d results", check=False)[0] == 0:
@@ -331,6 +335,8 @@ class Follower:
             else:
                 complain(f"what was written to --job-dir on {host.name} did not come to {self.options.results}: it "
                          f"stays there in {host.dir}/results")  # fmt: skip
+            if len(refused) > MOST_NAMED:
+                print(f"{host.name}: {len(refused) - MOST_NAMED} more in --job-dir do not come here", flush=True)
         mark_of(self.options).unlink(missing_ok=True)
 
     def succeeded(self):

@@ -1,6 +1,7 @@
 """What hosts give back as their programs' results, as deploy/follow.py puts it into the folder here."""
 
 import argparse
+import contextlib
 import io
 import os
 import pathlib
@@ -100,6 +101,13 @@ class BringResultsTest(unittest.TestCase):
         os.umask(mask)
         self.assertEqual((self.results / "d").stat().st_mode & 0o777, 0o777 & ~mask)
         self.assertEqual((self.results / "d/run").stat().st_mode & 0o777, 0o777 & ~mask)
+
+    def test_of_many_links_the_first_are_named(self):
+        host = self.host("h1", *((f"../x{i}", "", 1, 0o644) for i in range(1000)))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.bring(host)
+        self.assertEqual(len(said.getvalue().splitlines()), follow.MOST_NAMED + 1)
+        self.assertIn(f"h1: {1000 - follow.MOST_NAMED} more", said.getvalue())
 
     def test_a_host_where_something_runs_keeps_its_results(self):
         host = self.host("h1", ("x", "x", 1, 0o644), running="worker-0\n")
