@@ -79,17 +79,22 @@ void Epilogue::Begin(uint32_t term) {
     return Fail(absl::StrCat("the rest of the program, behind fit(), was begun ", Counted(attempts_, "time"),
                              ", and each time its process died; the last time at ", name_));
   }
-  const std::vector<Task*> workers = Candidates();
+  std::vector<Task*> workers = Candidates();
   if (workers.empty()) return;
   if (waiting_since_ == Time{}) waiting_since_ = chief_.context.now;
-  const bool waits = chief_.context.now - waiting_since_ < kWaitsForFirst;
-  const auto end = waits ? std::next(workers.begin()) : workers.end();
+  if (chief_.context.now - waiting_since_ < kWaitsForFirst) {
+    // Under the chief before, this one was given it: its program may run, or have ended.
+    const std::string& had = begun() ? "" : chief_.journal.record().master;
+    if (!had.empty()) std::erase_if(workers, [&](const Task* task) { return task->name != had; });
+    workers.resize(std::min<size_t>(workers.size(), 1));
+  }
   const auto ready =
-      std::find_if(workers.begin(), end, [](const Task* task) { return task->state == TaskState::kRunning; });
-  if (ready == end) return;
+      std::find_if(workers.begin(), workers.end(), [](const Task* task) { return task->state == TaskState::kRunning; });
+  if (ready == workers.end()) return;
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   name_ = (*ready)->name;
+  chief_.journal.record().master = name_;
   history_ = chief_.epochs.Text();
   records_under_way_.clear();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;
@@ -98,7 +103,9 @@ void Epilogue::Begin(uint32_t term) {
   Grant();
 }
 
+// A12: not before a chief that follows would know whom to ask.
 void Epilogue::Grant() {
+  if (!chief_.journal.durable()) return;
   next_grant_ = chief_.context.now + chief_.timing.control_retry;
   chief_.context.out.SendTo(worker()->control, EpilogueGrant{worker_, attempt_, history_});
 }

@@ -8,8 +8,9 @@
 // Order: an attempt is given to the first worker that is there, once it is ready, and to another one when that is gone,
 //   with a higher number. Only the newest attempt's end counts: a worker that was held for dead may run its program
 //   still. The chief gives it the values, out of the checkpoint of the job's end, or of the best one where
-//   training.stopEarly chose it. A chief that follows gives an attempt of its own. A worker whose program runs, or has
-//   ended, takes it for that program's.
+//   training.stopEarly chose it. The journal names the task before it hears of an attempt. A chief that follows gives
+//   an attempt of its own, to that task if it comes again. A worker whose program runs, or has ended, takes it for that
+//   program's.
 // Cost: records are read as they are asked for, and kept nowhere. kMostAttempts by one chief.
 // Errors: failure() is ABORTED where the program failed or its values cannot be read.
 // Source: protocol rule A12, conversation 10 (schema/PROTOCOL.md).
@@ -40,13 +41,13 @@ class Epilogue {
  public:
   static constexpr int kMostAttempts = 6;
   static constexpr int kReadsOfOneFile = 6;        // or of one record, before its disk is given up
-  static constexpr Duration kWaitsForFirst = 60s;  // for one that is there and prepares; then any other will do
+  static constexpr Duration kWaitsForFirst = 60s;  // or for the one that had it; then any that is ready will do
 
   struct Parts {
     StepContext& context;
     const JobSpec& job;
     const Timing& timing;
-    const Journal& journal;
+    Journal& journal;
     Storage& storage;
     Membership& members;
     const CheckpointRounds& rounds;

@@ -303,6 +303,7 @@ void Startup::BeginJournal() {
   if (!options_.job.training.stop_early || record.ended == NameOf(JobState::kSucceeded)) record.early = {};
   ++record.chiefs;
   record.job = CanonicalJob(options_.job);
+  if (!record.ended.empty()) record.master.clear();  // whose process went with that end
   record.ended.clear();
   record.why.clear();
   journal_.Save([this](const absl::Status& status) {

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kPiece = size_t{1} << 18;
 constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kSeparatorLine = "sep=";  // and the separator, by which spreadsheets begin
 constexpr std::array<char, 4> kSeparators = {',', ';', '\t', '|'};
 constexpr size_t kGuessedFrom = 200;               // records,
 constexpr size_t kGuessedBytes = size_t{1} << 20;  // or as many as have so many bytes
@@ -65,7 +66,13 @@ absl::Status CsvReader::Fill() {
         absl::StrCat(source_.name(), ": is no text in UTF-8: byte ", stream_.offset() - text_.size() + zero,
                      " is 0; if a spreadsheet wrote it, as UTF-16, save it as CSV in UTF-8"));
   }
-  if (is_first && text_.starts_with(kByteOrderMark)) text_.erase(0, kByteOrderMark.size());
+  if (!is_first) return absl::OkStatus();
+  if (text_.starts_with(kByteOrderMark)) text_.erase(0, kByteOrderMark.size());
+  const size_t end = text_.find('\n');
+  if (text_.starts_with(kSeparatorLine) && end >= kSeparatorLine.size() + 1 && end <= kSeparatorLine.size() + 2) {
+    text_.erase(0, end + 1);
+    ++line_;
+  }
   return absl::OkStatus();
 }
 
@@ -185,7 +192,7 @@ bool HasNumber(const std::vector<std::string>& record) {
 
 bool HasHeader(const Beginning& beginning) {
   const std::vector<std::vector<std::string>>& records = beginning.records;
-  if (records.size() < 2 || records[0].size() != beginning.fields || HasNumber(records[0])) return false;
+  if (records.size() < 2 || HasNumber(records[0])) return false;
   if (std::any_of(records.begin() + 1, records.end(), HasNumber)) return true;
   const std::set<std::string> names(records[0].begin(), records[0].end());
   std::set<std::string> others;
@@ -197,6 +204,12 @@ bool HasHeader(const Beginning& beginning) {
   const auto is_other = [&](const std::string& name) { return others.contains(name); };
   return names.size() == records[0].size() && others.size() < count &&
          std::none_of(names.begin(), names.end(), is_other);
+}
+
+// A preamble is none of the columns.
+Beginning WithoutOdd(Beginning beginning) {
+  std::erase_if(beginning.records, [&](const auto& record) { return record.size() != beginning.fields; });
+  return beginning;
 }
 
 }  // namespace
@@ -218,7 +231,7 @@ absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::option
     };
     if (dialect.fields != 0 && rank(*beginning) <= rank(best)) continue;
     best = *std::move(beginning);
-    dialect = {one, HasHeader(best), best.fields};
+    dialect = {one, HasHeader(WithoutOdd(best)), best.fields};
   }
   // With a wrong separator a quote may stand within a field, where it means nothing.
   if (dialect.fields < 2 && !first_error.ok()) return first_error;

@@ -30,21 +30,15 @@ absl::Status Visit(const ByteSource& source, const CsvDialect& dialect, std::vec
   CsvReader reader(source, dialect.separator);
   Fields fields;
   if (!dialect.has_header) *names = NumberedNames(dialect.fields);
-  for (bool is_header = dialect.has_header;; is_header = false) {
+  for (bool is_header = dialect.has_header;;) {
     const absl::StatusOr<bool> more = reader.Next(&fields);
     if (!more.ok()) return more.status();
     if (!*more) return absl::OkStatus();
-    const std::string what =
-        fields.size() == dialect.fields
-            ? ""
-            : absl::StrCat(reader.place(), ": ", Counted(fields.size(), "field"), ", of most ", dialect.fields);
-    if (is_header && !what.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(what, ": these are no names; say --header no, or mend them"));
-    }
-    if (is_header) {
+    if (fields.size() != dialect.fields) {
+      if (++bad->count > 1) continue;
+      bad->first = absl::StrCat(reader.place(), ": ", Counted(fields.size(), "field"), ", of most ", dialect.fields);
+    } else if (std::exchange(is_header, false)) {
       names->assign(fields.begin(), fields.end());
-    } else if (!what.empty()) {
-      if (++bad->count == 1) bad->first = what;
     } else if (!take(fields)) {
       return absl::OkStatus();
     }

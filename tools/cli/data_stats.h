@@ -4,8 +4,8 @@
 //
 // Cost: one pass; memory of kMostDistinct values of each column, of kMostDistinctOfAll at most, of kLongestDistinct
 //   bytes each.
-// Errors: those of CsvReader; INVALID_ARGUMENT for more or fewer names than most records have fields. Another record
-//   with another number of fields than most is counted, and is none of the rows.
+// Errors: those of CsvReader. A record with another number of fields than most is counted, and is none of the rows; so
+//   names may stand behind a preamble.
 // Tests: tests/unit/tools/cli/verb_data_test.cc, tests/process/test_data_files.py.
 #pragma once
 

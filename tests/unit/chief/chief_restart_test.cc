@@ -29,21 +29,6 @@ class ChiefRestartTest : public ChiefRoleTest {
     }
     EXPECT_EQ(cluster->role->committed().Count(), 4u);
   }
-  // Another chief in the same folder, whom the same processes join with what they hold.
-  void Restart(JobSpec job = SmallJob()) {
-    auto next = std::make_unique<ChiefHarness>(std::move(job), false, cluster->disk);
-    next->now = cluster->now;
-    const FakeMember* before[] = {&cluster->ps[0], &cluster->ps[1], &cluster->worker[0], &cluster->worker[1]};
-    FakeMember* after[] = {&next->ps[0], &next->ps[1], &next->worker[0], &next->worker[1]};
-    for (int i = 0; i < 4; ++i) {
-      after[i]->join = before[i]->join;
-      after[i]->join.run = ChiefHarness::kRun;
-      after[i]->join.was = before[i]->id;
-      after[i]->slices = before[i]->slices;
-    }
-    cluster = std::move(next);
-    cluster->Start();
-  }
   // As the list of failures tells them.
   uint64_t SkipsListed() const {
     uint64_t skips = 0;

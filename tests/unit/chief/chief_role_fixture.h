@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,21 @@ class ChiefRoleTest : public ::testing::Test {
     }
   }
   nlohmann::json Summary() { return nlohmann::json::parse(cluster->disk->At("summary.json")); }
+  // Another chief in the same folder, whom the same processes join with what they hold.
+  void Restart(JobSpec job = SmallJob()) {
+    auto next = std::make_unique<ChiefHarness>(std::move(job), false, cluster->disk);
+    next->now = cluster->now;
+    const FakeMember* before[] = {&cluster->ps[0], &cluster->ps[1], &cluster->worker[0], &cluster->worker[1]};
+    FakeMember* after[] = {&next->ps[0], &next->ps[1], &next->worker[0], &next->worker[1]};
+    for (int i = 0; i < 4; ++i) {
+      after[i]->join = before[i]->join;
+      after[i]->join.run = ChiefHarness::kRun;
+      after[i]->join.was = before[i]->id;
+      after[i]->slices = before[i]->slices;
+    }
+    cluster = std::move(next);
+    cluster->Start();
+  }
   std::unique_ptr<ChiefHarness> cluster;
 };
 

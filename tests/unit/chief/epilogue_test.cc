@@ -19,7 +19,7 @@ class EpilogueTest : public ChiefRoleTest {
  protected:
   void Begin() {
     const std::string code = "code";
-    JobSpec job = SmallJob();
+    JobSpec& job = job_;
     job.python = {.module = "trainer.task",
                   .sha256 = Sha256Of({Payload::CopyOf(code.data(), code.size())}),
                   .bytes = static_cast<int64_t>(code.size()),
@@ -36,6 +36,7 @@ class EpilogueTest : public ChiefRoleTest {
     TrainAndEvaluate();
     cluster->Wait(1s);
   }
+  JobSpec job_ = SmallJob();
   FakeMember& first() { return cluster->worker[0]; }
   FakeMember& second() { return cluster->worker[1]; }
   uint64_t Attempt(const FakeMember& worker) { return cluster->Sent<EpilogueGrant>(worker).back().attempt; }
@@ -120,6 +121,19 @@ TEST_F(EpilogueTest, TheHistoryIsSentUntilTheWorkerAsksForValues) {
   cluster->Forget();
   cluster->Wait(5s);
   EXPECT_EQ(cluster->Sent<EpilogueGrant>(first()).back().history, "");
+}
+
+// Its program may run, or have ended: whoever comes back before it would run it a second time beside it.
+TEST_F(EpilogueTest, ALaterChiefAsksTheTaskThatHadIt) {
+  Train();
+  first().alive = false;
+  cluster->Wait(30s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+  Restart(job_);
+  cluster->RunToRunning();
+  cluster->Wait(10s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty()) << "it is back, and comes first";
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
 }
 
 // All that was learned is durable, and the program may run for hours.

@@ -22,6 +22,7 @@ class JournalTest : public PartsFixture {
                         .workers = 1024,
                         .early = {.evaluated = 9, .best = 1.0 / 3, .best_epoch = 7, .without_gain = 2, .epochs = 10},
                         .best = {.round = {2, 1}, .metric = "auc", .value = 1.0 / 3, .epoch = 7},
+                        .master = "worker-1",
                         .ended = "",
                         .why = "",
                         .newest = {2, 3},
