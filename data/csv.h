@@ -7,8 +7,8 @@
 //
 // Shapes: a record ends at a line's end (LF or CRLF), or with the file. A field that begins with a quote ends at the
 //   next single one: separators, line ends and doubled quotes stand in it as they are. Other fields lose blanks at both
-//   ends. Lines with nothing on them are no records. The file may be gzipped, and begin with a byte order mark or a line
-//   "sep=;". Source: RFC 4180, and what pandas and spreadsheets write.
+//   ends. Lines with nothing on them are no records. The file may be gzipped, and begin with a byte order mark or a
+//   line "sep=;". Source: RFC 4180, and what pandas and spreadsheets write.
 // Cost: one pass; memory of the longest record, at most twice kMostCsvRecord, and 16 bytes for each field.
 // Errors: those of the source; INVALID_ARGUMENT with file and line for a quote that is not closed, for what follows a
 //   closing quote, and for a record that is too long or has too many fields; with the file for bytes that no text has.

@@ -131,6 +131,8 @@ TEST_F(EpilogueTest, ALaterChiefAsksTheTaskThatHadIt) {
   ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
   Restart(job_);
   cluster->RunToRunning();
+  cluster->Ask(second(), 2);
+  cluster->Evaluate(second());
   cluster->Wait(10s);
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty()) << "it is back, and comes first";
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
