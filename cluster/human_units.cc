@@ -54,6 +54,16 @@ std::string HumanNames(const std::vector<std::string>& names) {
                       " more");
 }
 
-std::string Printable(std::string_view words, size_t limit) { return OneLine(words, limit); }
+std::string Printable(std::string_view words, size_t limit) {
+  std::string line = OneLine(words, limit);
+  // U+202A to U+202E and U+2066 to U+2069 turn the order of what follows on the line.
+  for (size_t at = 0; at + 2 < line.size(); ++at) {
+    const std::string_view here = std::string_view(line).substr(at, 3);
+    const bool turns =
+        (here >= "\xe2\x80\xaa" && here <= "\xe2\x80\xae") || (here >= "\xe2\x81\xa6" && here <= "\xe2\x81\xa9");
+    if (turns) line.replace(at, 3, "?");
+  }
+  return line;
+}
 
 }  // namespace downpour

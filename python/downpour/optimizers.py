@@ -143,7 +143,7 @@ def _translated(kind: type, group: Mapping[str, Any], names: Mapping[int, str], 
     options = {key: value for key, value in group.items() if key not in _SAME_RESULT}
     if "initial_lr" in options:
         raise TrainingError(
-            "optimizer has a scheduler: leave it out and give the job training.optimizer.schedule, in the job file or by "
+            "optimizer has a scheduler: leave it out and give the job training.optimizer.schedule, in its file or by "
             'job={"training.optimizer.schedule.name": "step", "training.optimizer.schedule.stepEvery": 200}'
         )
     own = [names[id(parameter)] for parameter in group["params"]]

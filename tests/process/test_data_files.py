@@ -95,6 +95,15 @@ class DataFilesTest(unittest.TestCase):
                 self.assertEqual(outcome.returncode, 1 if said else 0, outcome.stderr)
                 self.assertIn(said, outcome.stderr)
 
+    def test_without_memory_there_is_a_sentence(self):
+        with open(self.path, "wb") as file:
+            file.write((b"1," * 100_000 + b"1\n") * 40)
+        outcome = subprocess.run(
+            ["bash", "-c", f"ulimit -v 150000; {TOOL} data stats {self.path} -o json"], capture_output=True, text=True
+        )
+        self.assertEqual(outcome.returncode, 1, outcome.stderr)
+        self.assertIn("out of memory", outcome.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -48,5 +48,13 @@ TEST(HumanUnitsTest, PrintableKeepsTextAndDropsControls) {
   EXPECT_EQ(Printable("\xc2"), "?");
 }
 
+TEST(HumanUnitsTest, NothingInForeignWordsDrivesTheTerminalOrTurnsTheLine) {
+  EXPECT_EQ(Printable("a\x1b[2Jb\nc"), "a?[2Jb c");
+  EXPECT_EQ(Printable("pay \xe2\x80\xae"
+                      "001\xe2\x80\xac and \xe2\x81\xa6x\xe2\x81\xa9"),
+            "pay ?001? and ?x?");
+  EXPECT_EQ(Printable("K\xc3\xb6ln \xe2\x82\xac 5"), "K\xc3\xb6ln \xe2\x82\xac 5");
+}
+
 }  // namespace
 }  // namespace downpour
