@@ -123,6 +123,25 @@ TEST_F(EpilogueTest, TheHistoryIsSentUntilTheWorkerAsksForValues) {
   EXPECT_EQ(cluster->Sent<EpilogueGrant>(first()).back().history, "");
 }
 
+TEST_F(EpilogueTest, AWorkerThatLeavesIsNotGivenIt) {
+  Begin();
+  first().leaving = "SIGTERM";
+  cluster->Wait(1s);
+  TrainAndEvaluate();
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+}
+
+TEST_F(EpilogueTest, AWorkerThatTheJobDoesWithoutIsNotGivenIt) {
+  Begin();
+  cluster->Say(PeerId{99}, Control{cluster->role->term(), 1, 1, ControlKind::kScale, 1});
+  TrainAndEvaluate();
+  first().alive = false;
+  cluster->Wait(60s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty()) << "it was told to go";
+}
+
 // Its program may run, or have ended: whoever comes back before it would run it a second time beside it.
 TEST_F(EpilogueTest, ALaterChiefAsksTheTaskThatHadIt) {
   Train();
