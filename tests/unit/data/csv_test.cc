@@ -78,6 +78,17 @@ TEST(CsvReaderTest, RecordsAcrossPiecesAreWhole) {
   EXPECT_TRUE(ReadAll(text).records == expected);
 }
 
+// A line that is as long as the first piece that is read: what follows begins the next one.
+TEST(CsvReaderTest, WhatBeginsAFileMeansNothingWithinIt) {
+  const std::string first = std::string((size_t{1} << 18) - 1, 'x') + "\n";
+  EXPECT_EQ(ReadAll(first + "\xef\xbb\xbfy\n").records.back(), Record{"\xef\xbb\xbfy"});
+  EXPECT_EQ(ReadAll(first + "sep=;\n").records.back(), Record{"sep=;"});
+  EXPECT_THAT(ReadAll(first + std::string(1, 0)).error, HasSubstr("byte 262144 is 0"));
+  const std::string quoted = "\"" + std::string((size_t{1} << 18) - 2, 'x');
+  EXPECT_EQ(ReadAll(quoted + "\"\"y\"\n").records, std::vector<Record>{Record{quoted.substr(1) + "\"y"}});
+  EXPECT_EQ(ReadAll("a,b\r").records, std::vector<Record>{(Record{"a", "b"})}) << "a line's end that was cut";
+}
+
 CsvDialect GuessOf(const std::string& text) { return GuessCsvDialect(TextSource(text)).value(); }
 
 TEST(CsvDialectTest, TheSeparatorIsTheOneByWhichRecordsAgree) {
@@ -85,6 +96,8 @@ TEST(CsvDialectTest, TheSeparatorIsTheOneByWhichRecordsAgree) {
   EXPECT_EQ(GuessOf("1,5;2,5\n3,5;4,5\n7;8,5\n").separator, ';');
   EXPECT_EQ(GuessOf("a, b\tc\nd\te\n").separator, '\t');
   EXPECT_EQ(GuessOf("1|2\n3|4\n").separator, '|');
+  EXPECT_EQ(GuessOf("1;\"2\"x,3\n4;\"5\"x,6\n").separator, ',') << "by semicolons it is none";
+  EXPECT_EQ(GuessOf("1,2\n1,2,3\n").fields, 3u) << "of equals the more";
   EXPECT_EQ(GuessOf("1\n2\n").fields, 1u);
   EXPECT_EQ(GuessOf("").fields, 0u);
   EXPECT_EQ(GuessOf("|1x3 Cross validator\n25, Private, 226802\n38, Private, 89814\n").fields, 3u);
