@@ -131,6 +131,12 @@ class PythonRestTest(OwnCodeTest):
         self.assertEqual(self.summary()["pushesApplied"], 0)
         self.check_saved()
 
+    def test_what_removes_the_job_folder_is_told(self):
+        run = self.start(RETURNED, f"import shutil\nshutil.rmtree({str(self.job_dir)!r})")
+        code, said = run.finish()[0], run.said
+        self.assertEqual(code, 1, said)
+        self.assertIn("something removed that folder", "".join(said))
+
     def test_it_is_run_again_by_another_process_if_it_is_killed(self):
         run = self.start(RETURNED, SAVE, WAIT)
         self.wait_until(lambda _: len(self.runs()) == 1)

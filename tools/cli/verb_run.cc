@@ -133,6 +133,12 @@ int ReportFailure(const RunOptions& options, const RunResult& result, Streams st
 
 int Report(const RunOptions& options, const RunResult& result, Streams streams) {
   if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
+  if (!result.summary && !std::filesystem::exists(options.job_dir + "/summary.json")) {
+    return Complain(streams, "run",
+                    absl::StrCat("the job has ended, but nothing of it is left in ", options.job_dir,
+                                 ": something removed that folder, such as the program behind fit()"),
+                    kExitFailed);
+  }
   if (!result.summary)
     return Complain(streams, "run", LastWordIn(options.job_dir, kChiefTask), kExitDone);  // it was done before
   const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
