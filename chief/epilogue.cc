@@ -77,7 +77,7 @@ void Epilogue::ReadFailed(Round round, const std::string& what, const absl::Stat
 void Epilogue::Begin(uint32_t term) {
   if (attempts_ >= kMostAttempts) {
     return Fail(absl::StrCat("the rest of the program, behind fit(), was begun ", Counted(attempts_, "time"),
-                             ", and each time its process died; the last time at ", name_));
+                             ", and each time its process died; the last time at ", chief_.journal.record().master));
   }
   std::vector<Task*> workers = Candidates();
   if (workers.empty()) return;
@@ -93,12 +93,11 @@ void Epilogue::Begin(uint32_t term) {
   if (ready == workers.end()) return;
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
-  name_ = (*ready)->name;
-  chief_.journal.record().master = name_;
+  chief_.journal.record().master = (*ready)->name;
   history_ = chief_.epochs.Text();
   records_under_way_.clear();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;
-  chief_.context.out.Info(absl::StrCat("the job is trained: ", name_, " runs the rest of the program",
+  chief_.context.out.Info(absl::StrCat("the job is trained: ", (*ready)->name, " runs the rest of the program",
                                        attempts_ == 1 ? "" : absl::StrCat(", attempt ", attempts_)));
   Grant();
 }

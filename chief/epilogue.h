@@ -85,7 +85,6 @@ class Epilogue {
   Round reading_;                     // its manifest
   Time next_read_{};
   Incarnation worker_ = Incarnation::kNone;  // of the newest attempt
-  std::string name_;                         // its task's
   std::string history_;                      // that it is given, until it has the grant
   uint64_t attempt_ = 0;
   uint32_t attempts_ = 0;

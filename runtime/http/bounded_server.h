@@ -1,5 +1,5 @@
-// BoundedHttpServer: the HTTP library's server, with bounds of our own around each connection (http_stream.h), and
-// around those of one peer (http_connections.h). Each connection takes one request.
+// BoundedHttpServer: the HTTP library's server, with bounds of our own around each connection (stream.h), and
+// around those of one peer (connections.h). Each connection takes one request.
 //
 //   server.Listen();   // at the port that the library's server is bound to, until Stop, from any thread
 //

@@ -9,7 +9,7 @@
 // Who may: on loopback a process of the same user, as the kernel tells it. Elsewhere, and for other users, whoever has
 //   the token. Who has the viewer's token may read. Requests that a web page of another site makes are refused, by
 //   their Origin, and by their Host, which names this server and nothing else.
-// Bounds: those of http_stream.h and http_connections.h. One request for each connection: so what a refused request's
+// Bounds: those of stream.h and connections.h. One request for each connection: so what a refused request's
 //   body says is never taken for another request.
 // Errors: INVALID_ARGUMENT for an address that needs a token and TLS; UNAVAILABLE where it cannot be bound.
 // Tests: tests/unit/runtime/http/listener_test.cc, status_server_test.cc, tests/process/test_job_service.py,

@@ -12,7 +12,7 @@
 // as another one, but for one whose key was taken away. What a chief gave to nobody is for the role to judge.
 //
 // Order: LetIn makes a key that is not known any more nobody's, from the next message on.
-// Limits: whoever sends a message without end is cut off (zmq_backlog_limit.h) by the next LimitBacklog.
+// Limits: whoever sends a message without end is cut off (backlog_limit.h) by the next LimitBacklog.
 //   A peer without keys that saw so first, and hung up in the midst of its greeting, is not counted.
 // Cost: kMaxBound incarnations are remembered; beyond them the key that has most forgets its oldest.
 // Errors: Watch: PERMISSION_DENIED where strangers would be let in. Validate:

@@ -85,7 +85,7 @@ class ZmqDriver {
   // Errors: those of Listen (sockets.h); PERMISSION_DENIED where strangers would be let in.
   static absl::StatusOr<std::unique_ptr<ZmqDriver>> Open(const DriverOptions& options, const DriverWorld& world);
 
-  // Where it listens, as others reach it by now (posix_own_address.h); empty if it does not.
+  // Where it listens, as others reach it by now (runtime/posix/own_address.h); empty if it does not.
   std::string endpoint() const;
   int Run(Role& role);
 

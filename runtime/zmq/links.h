@@ -13,7 +13,7 @@
 //   the remedy, once for each cause, and where nobody answers why, ever more seldom. A number that could not be dialled
 //   is dialled again each tick; what is sent to it meanwhile is lost, so that it counts as reconnected once it stands.
 // Threads: one. Another one, which may outlive this, asks the resolver why nobody answers.
-// Tests: tests/unit/runtime/zmq/links_test.cc, zmq_driver_keys_test.cc.
+// Tests: tests/unit/runtime/zmq/links_test.cc, driver_keys_test.cc.
 #pragma once
 
 #include <poll.h>

@@ -24,7 +24,7 @@ void SetLimits(zmq::socket_t& socket) {
   socket.set(maxmsgsize, static_cast<int64_t>(std::max(kMaxHeaderBytes, kMaxFrameBytes)));
   // Messages, not bytes: how many ZeroMQ reads ahead of us from one peer. The windows of the protocol are what keeps
   // honest peers short. It does not bound the others: a message counts once whole, and may have any number of frames
-  // before kMaxFrames is looked at. Hence no stranger gets as far (CheckListenable), and zmq_backlog_limit.h bounds the
+  // before kMaxFrames is looked at. Hence no stranger gets as far (CheckListenable), and backlog_limit.h bounds the
   // others.
   socket.set(rcvhwm, 32);
   // Messages queued to one peer before sends fail: more than any window holds (8 MiB of messages that are bundled to

@@ -5,7 +5,7 @@
 //   auto link = Connect(*context, listener->endpoint()); // a DEALER
 //
 // With keys all TCP speaks CURVE, on loopback too; ipc speaks plainly, and its folder says who may. A listener with
-// keys lets nobody in before a ZapHandler (zmq_zap_handler.h) of its context says so.
+// keys lets nobody in before a ZapHandler (zap_handler.h) of its context says so.
 //
 // Shapes: an endpoint is HOST:PORT, [IPV6]:PORT or ipc:///PATH; port 0 lets the kernel choose.
 // Threads: a socket belongs to one thread; the context to any. Sockets must be closed before their context ends.

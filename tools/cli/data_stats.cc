@@ -19,11 +19,6 @@ std::vector<std::string> NumberedNames(size_t count) {
   return names;
 }
 
-struct BadRecords {
-  uint64_t count = 0;
-  std::string first;
-};
-
 // `take` returns false once it has enough.
 absl::Status Visit(const ByteSource& source, const CsvDialect& dialect, std::vector<std::string>* names,
                    const std::function<bool(const Fields&)>& take, BadRecords* bad) {
@@ -86,25 +81,17 @@ absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dia
     for (size_t i = 0; i < fields.size(); ++i) stats.columns[i].Add(fields[i]);
     return true;
   };
-  BadRecords bad;
-  if (absl::Status status = Visit(source, dialect, &stats.names, take, &bad); !status.ok()) return status;
-  stats.bad = bad.count;
-  stats.first_bad = bad.first;
+  if (absl::Status status = Visit(source, dialect, &stats.names, take, &stats.bad); !status.ok()) return status;
   return stats;
 }
 
 absl::StatusOr<CsvHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records) {
   CsvHead head;
-  std::vector<std::string> names;
   const auto take = [&](const Fields& fields) {
     head.rows.emplace_back(fields.begin(), fields.end());
     return head.rows.size() < records;
   };
-  BadRecords bad;
-  if (absl::Status status = Visit(source, dialect, &names, take, &bad); !status.ok()) return status;
-  head.rows.insert(head.rows.begin(), std::move(names));
-  head.bad = bad.count;
-  head.first_bad = bad.first;
+  if (absl::Status status = Visit(source, dialect, &head.names, take, &head.bad); !status.ok()) return status;
   return head;
 }
 

@@ -47,20 +47,25 @@ class ColumnStats {
   bool has_more_ = false;
 };
 
+// Records with another number of fields than most.
+struct BadRecords {
+  uint64_t count = 0;
+  std::string first;  // its place, and what is wrong
+};
+
 struct CsvStats {
   uint64_t rows = 0;
-  uint64_t bad = 0;       // records with another number of fields
-  std::string first_bad;  // its place, and what is wrong
-  std::vector<std::string> names;
+  BadRecords bad;
+  std::vector<std::string> names;  // of a file without, c0, c1 and so on
   std::vector<ColumnStats> columns;
 };
 
 absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dialect);
 
 struct CsvHead {
-  std::vector<std::vector<std::string>> rows;  // names first: of a file without, c0, c1 and so on
-  uint64_t bad = 0;                            // as CsvStats has it, before the last of them
-  std::string first_bad;
+  std::vector<std::string> names;  // as CsvStats has them
+  std::vector<std::vector<std::string>> rows;
+  BadRecords bad;  // before the last of the rows
 };
 // Of the first records, or fewer.
 absl::StatusOr<CsvHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records);

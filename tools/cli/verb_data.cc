@@ -79,32 +79,30 @@ std::string DialectWords(const CsvDialect& dialect) {
                       dialect.has_header ? ", names in the first record" : ", no names");
 }
 
-void NoteBad(const char* verb, uint64_t bad, const std::string& first, Streams streams) {
-  if (bad == 0) return;
-  streams.err << "downpour " << verb << ": " << Counted(bad, "record") << " left out, the first at " << Printable(first)
-              << "\n";
+void NoteBad(const char* verb, const BadRecords& bad, Streams streams) {
+  if (bad.count == 0) return;
+  streams.err << "downpour " << verb << ": " << Counted(bad.count, "record") << " left out, the first at "
+              << Printable(bad.first) << "\n";
 }
 
-int ShowHead(const FileOptions& options, Streams streams) {
-  const absl::StatusOr<OpenedCsv> csv = Open(options);
-  const auto complain = [&](const absl::Status& status) {
-    return Complain(streams, "data head", std::string(status.message()), kExitFailed);
-  };
-  if (!csv.ok()) return complain(csv.status());
-  absl::StatusOr<CsvHead> head = HeadOf(*csv->source, csv->dialect, static_cast<uint64_t>(options.records));
-  if (!head.ok()) return complain(head.status());
-  NoteBad("data head", head->bad, head->first_bad, streams);
-  std::vector<std::vector<std::string>>& rows = head->rows;
+// A file's bytes may be no UTF-8.
+void SayJson(const ordered_json& said, Streams streams) {
+  streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+}
+
+absl::Status ShowHead(const FileOptions& options, const OpenedCsv& csv, Streams streams) {
+  absl::StatusOr<CsvHead> head = HeadOf(*csv.source, csv.dialect, static_cast<uint64_t>(options.records));
+  if (!head.ok()) return head.status();
+  NoteBad("data head", head->bad, streams);
   if (options.as_json) {
-    const ordered_json columns = rows.front();
-    rows.erase(rows.begin());
-    const ordered_json said = {{"columns", columns}, {"rows", rows}};
-    streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
-    return kExitDone;
+    SayJson({{"columns", head->names}, {"rows", head->rows}}, streams);
+    return absl::OkStatus();
   }
-  for (std::vector<std::string>& row : rows) std::transform(row.begin(), row.end(), row.begin(), Cell);
-  streams.out << TextTable(rows, rows.front().size(), rows.front().size());
-  return kExitDone;
+  std::vector<std::vector<std::string>> table = std::move(head->rows);
+  table.insert(table.begin(), std::move(head->names));
+  for (std::vector<std::string>& row : table) std::transform(row.begin(), row.end(), row.begin(), Cell);
+  streams.out << TextTable(table, table.front().size(), table.front().size());
+  return absl::OkStatus();
 }
 
 // The value that is there most often; of equals the first in the order of text.
@@ -139,32 +137,35 @@ std::vector<std::string> RowOf(const std::string& name, const ColumnStats& colum
           number(column.mean())};
 }
 
-int ShowStats(const FileOptions& options, Streams streams) {
-  const absl::StatusOr<OpenedCsv> csv = Open(options);
-  const auto complain = [&](const absl::Status& status) {
-    return Complain(streams, "data stats", std::string(status.message()), kExitFailed);
-  };
-  if (!csv.ok()) return complain(csv.status());
-  const absl::StatusOr<CsvStats> stats = StatsOf(*csv->source, csv->dialect);
-  if (!stats.ok()) return complain(stats.status());
-  NoteBad("data stats", stats->bad, stats->first_bad, streams);
+absl::Status ShowStats(const FileOptions& options, const OpenedCsv& csv, Streams streams) {
+  const absl::StatusOr<CsvStats> stats = StatsOf(*csv.source, csv.dialect);
+  if (!stats.ok()) return stats.status();
+  NoteBad("data stats", stats->bad, streams);
   if (options.as_json) {
     ordered_json columns = ordered_json::array();
     for (size_t i = 0; i < stats->names.size(); ++i) columns.push_back(JsonOf(stats->names[i], stats->columns[i]));
-    const ordered_json said = {{"rows", stats->rows},
-                               {"badRecords", stats->bad},
-                               {"separator", std::string(1, csv->dialect.separator)},
-                               {"header", csv->dialect.has_header},
-                               {"columns", columns}};
-    streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
-    return kExitDone;
+    SayJson({{"rows", stats->rows},
+             {"badRecords", stats->bad.count},
+             {"separator", std::string(1, csv.dialect.separator)},
+             {"header", csv.dialect.has_header},
+             {"columns", columns}},
+            streams);
+    return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {
       {"column", "type", "most frequent", "count", "missing", "distinct", "min", "max", "mean"}};
   for (size_t i = 0; i < stats->names.size(); ++i) rows.push_back(RowOf(stats->names[i], stats->columns[i]));
-  streams.out << HumanCount(static_cast<double>(stats->rows)) << " rows; " << DialectWords(csv->dialect) << "\n\n"
+  streams.out << HumanCount(static_cast<double>(stats->rows)) << " rows; " << DialectWords(csv.dialect) << "\n\n"
               << TextTable(rows, 3, 8);
-  return kExitDone;
+  return absl::OkStatus();
+}
+
+using ShowCsv = absl::Status (*)(const FileOptions& options, const OpenedCsv& csv, Streams streams);
+
+int ShowFile(const FileOptions& options, const std::string& verb, ShowCsv show, Streams streams) {
+  const absl::StatusOr<OpenedCsv> csv = Open(options);
+  const absl::Status shown = csv.ok() ? show(options, *csv, streams) : csv.status();
+  return shown.ok() ? kExitDone : Complain(streams, verb, std::string(shown.message()), kExitFailed);
 }
 
 void AddFileOptions(CLI::App& app, FileOptions* options) {
@@ -199,7 +200,8 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   app.require_subcommand(1);
   return [=]() -> int {
     if (draw->parsed()) return WriteDigits(*digits, streams);
-    return head->parsed() ? ShowHead(*file, streams) : ShowStats(*file, streams);
+    return head->parsed() ? ShowFile(*file, "data head", &ShowHead, streams)
+                          : ShowFile(*file, "data stats", &ShowStats, streams);
   };
 }
 
