@@ -82,10 +82,10 @@ void Print(std::initializer_list<std::pair<const char*, const Series*>> rows) {
 void MeasureBatches(const Case& c, int runs, const std::string& folder) {
   const uint32_t count = static_cast<uint32_t>(kBatches * c.batch);
   const size_t width = size_t{c.side} * c.side;
-  const FilePair files{folder + "/images", folder + "/labels"};
+  const SetFiles files{folder + "/images", folder + "/labels"};
   CHECK(WriteIdx(files.images, {count, c.side, c.side}, std::vector<uint8_t>(count * width, 7)).ok());
   CHECK(WriteIdx(files.labels, {count}, std::vector<uint8_t>(count, 1)).ok());
-  const auto data = std::move(*OpenDataset("idx", files));
+  const auto data = std::move(*OpenDataset(DataSpec(), files));
   JobSpec job;
   job.training.batch_size = c.batch;
   job.training.lease_batches = kBatches;

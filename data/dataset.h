@@ -1,6 +1,6 @@
 // Examples by number, as named columns of one type each: what a worker's device reads its batches from.
 //
-//   auto data = OpenDataset(job.data.format, job.data.train);
+//   auto data = OpenDataset(job.data, job.data.train);
 //   const size_t wanted[] = {FindColumn(**data, "label").value()};
 //   ColumnValues labels;
 //   data->ReadBatch(ids, wanted, {&labels, 1});
@@ -37,7 +37,8 @@ enum class ColumnType { kBytes, kFloat, kInt64 };
 struct Column {
   std::string name;
   ColumnType type = ColumnType::kFloat;
-  int64_t width = 1;  // values of an example
+  int64_t width = 1;       // values of an example
+  int64_t categories = 0;  // of kInt64: a value is from 0 to below it; 0: any
   bool operator==(const Column&) const = default;
 };
 
@@ -76,7 +77,8 @@ absl::StatusOr<std::vector<uint64_t>> CountLabels(const Dataset& data, size_t co
 // there are fewer than 50 examples for each class that occurs, on the mean.
 Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t outputs);
 
-// `format` is the job file's data.format, one of data/formats.cc.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);
+// `data.format` is one of data/formats.cc; `files` are those of one set. Of formats with records the columns are
+// data.columns, in their order, and then kLabelColumn.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataSpec& data, const SetFiles& files);
 
 }  // namespace downpour

@@ -223,7 +223,7 @@ absl::Status WriteIdx(const std::string& path, absl::Span<const uint32_t> sizes,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const FilePair& files) {
+absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const SetFiles& files) {
   auto images = ReadIdx(files.images, 3);
   if (!images.ok()) return images.status();
   auto labels = ReadIdx(files.labels, 1);

@@ -38,6 +38,6 @@ absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size
 absl::Status WriteIdx(const std::string& path, absl::Span<const uint32_t> sizes, absl::Span<const uint8_t> elements);
 
 // Columns: "image", rows * columns bytes of an example, and kLabelColumn.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const FilePair& files);
+absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const SetFiles& files);
 
 }  // namespace downpour

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "job/data_spec.h"
 #include "job/optimizer_spec.h"
 
 namespace downpour {
@@ -20,6 +21,8 @@ namespace downpour {
 struct InputSpec {
   std::string name;
   std::vector<int64_t> shape;  // of one example, without the batch
+  // Of data with records: names of the columns that lie in it side by side, categories one-hot. Empty elsewhere.
+  std::vector<std::string> columns = {};
   bool operator==(const InputSpec&) const = default;
 };
 
@@ -143,26 +146,6 @@ StalenessMethod MethodOf(const TrainingSpec& training);
 // Those of the servers' optimizer; with sync one more, the last, that sums up a group's gradients.
 std::vector<std::string> SlotNames(const TrainingSpec& training);
 int SlotCount(const TrainingSpec& training);
-
-struct FilePair {
-  std::string images;
-  std::string labels;
-  bool empty() const { return images.empty() && labels.empty(); }
-  bool operator==(const FilePair&) const = default;
-};
-
-inline constexpr char kIdxFormat[] = "idx";
-inline constexpr char kPythonFormat[] = "python";  // the user's Python code has the data
-
-struct DataSpec {
-  std::string format = kIdxFormat;
-  FilePair train;
-  FilePair eval;               // may be empty: no evaluation
-  int64_t train_examples = 0;  // of format python only, as is the next
-  int64_t eval_examples = 0;
-  bool has_eval() const { return !eval.empty() || eval_examples > 0; }
-  bool operator==(const DataSpec&) const = default;
-};
 
 enum class CheckpointVia { kChief, kShared };
 

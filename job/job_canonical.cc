@@ -113,7 +113,7 @@ Json OfCluster(const ClusterSpec& cluster) {
 }
 
 Json OfData(const DataSpec& data) {
-  const auto pair = [](const FilePair& files) { return Json{{"images", files.images}, {"labels", files.labels}}; };
+  const auto pair = [](const SetFiles& files) { return Json{{"images", files.images}, {"labels", files.labels}}; };
   if (data.format == kPythonFormat) {
     return {{"format", data.format}, {"trainExamples", data.train_examples}, {"evalExamples", data.eval_examples}};
   }

@@ -180,7 +180,7 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   reader.Finish();
 }
 
-void ReadFilePair(const YamlNode& node, const std::string& path, JobErrors& errors, FilePair* pair) {
+void ReadFilePair(const YamlNode& node, const std::string& path, JobErrors& errors, SetFiles* pair) {
   MapReader reader(node, path, errors);
   if (reader.Require("images") != nullptr) reader.Text("images", &pair->images);
   if (reader.Require("labels") != nullptr) reader.Text("labels", &pair->labels);

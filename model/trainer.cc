@@ -38,8 +38,8 @@ struct Examples {
   const Column& inputs() const { return data->columns()[columns[0]]; }
 };
 
-absl::StatusOr<Examples> OpenExamples(const std::string& format, const FilePair& files) {
-  auto opened = OpenDataset(format, files);
+absl::StatusOr<Examples> OpenExamples(const DataSpec& data, const SetFiles& files) {
+  auto opened = OpenDataset(data, files);
   if (!opened.ok()) return opened.status();
   Examples examples{.data = *std::move(opened), .label_counts = {}};
   const std::optional<size_t> label = FindColumn(*examples.data, kLabelColumn);
@@ -183,11 +183,11 @@ class Trainer::Session {
   }
 
   absl::Status OpenData(const JobSpec& job) {
-    auto train = OpenExamples(job.data.format, job.data.train);
+    auto train = OpenExamples(job.data, job.data.train);
     if (!train.ok()) return train.status();
     train_ = *std::move(train);
     if (job.data.eval.empty()) return absl::OkStatus();
-    auto eval = OpenExamples(job.data.format, job.data.eval);
+    auto eval = OpenExamples(job.data, job.data.eval);
     if (!eval.ok()) return eval.status();
     eval_ = *std::move(eval);
     return absl::OkStatus();

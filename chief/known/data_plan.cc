@@ -19,7 +19,7 @@ constexpr uint64_t kMaxExamples = uint64_t{1} << 53;
 constexpr size_t kMaxErrorWords = 512;  // of what a worker says is wrong
 
 // data.train (a, b): as the job file names it.
-std::string NameOf(const char* key, const FilePair& files) {
+std::string NameOf(const char* key, const SetFiles& files) {
   if (files.empty()) return absl::StrCat(key, " of downpour.fit");
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }

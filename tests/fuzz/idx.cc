@@ -36,7 +36,7 @@ void TryArray(const std::string& path, size_t dimensions) {
   CHECK_EQ(array->elements.size(), elements);
 }
 
-void TryDataset(const FilePair& files) {
+void TryDataset(const SetFiles& files) {
   const absl::StatusOr<std::unique_ptr<Dataset>> data = OpenIdxDataset(files);
   if (!data.ok() || (*data)->size() == 0) return;
   std::vector<ColumnValues> values((*data)->columns().size());

@@ -81,7 +81,7 @@ class DataLook {
   }
 
   // The examples of one pair of files, which stand under `key`.
-  std::optional<uint64_t> LookAtPair(const FilePair& files, const std::string& key) {
+  std::optional<uint64_t> LookAtPair(const SetFiles& files, const std::string& key) {
     const std::string images_key = key + ".images", labels_key = key + ".labels";
     if (files.empty() || IsWrong(key)) return std::nullopt;
     const auto images = ReadIdxSizes(files.images, 3);
@@ -150,7 +150,7 @@ JobError PlacedAt(const JobFileResult& read, const std::string& key, std::string
 }
 
 DataFacts CountExamples(const JobSpec& job) {
-  const auto count = [&](const FilePair& files, int64_t by_code) -> std::optional<uint64_t> {
+  const auto count = [&](const SetFiles& files, int64_t by_code) -> std::optional<uint64_t> {
     if (job.data.format == kPythonFormat && by_code > 0) return static_cast<uint64_t>(by_code);
     if (job.data.format == kPythonFormat || files.empty()) return std::nullopt;
     const absl::StatusOr<std::vector<uint32_t>> sizes = ReadIdxHeader(files.images, 3);

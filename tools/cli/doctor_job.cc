@@ -44,9 +44,9 @@ Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
 }
 
 // Null where it cannot be read.
-std::unique_ptr<Dataset> LookAtCopy(const std::string& which, const DataSpec& data, const FilePair& files,
+std::unique_ptr<Dataset> LookAtCopy(const std::string& which, const DataSpec& data, const SetFiles& files,
                                     Findings* findings) {
-  absl::StatusOr<std::unique_ptr<Dataset>> opened = OpenDataset(data.format, files);
+  absl::StatusOr<std::unique_ptr<Dataset>> opened = OpenDataset(data, files);
   if (!opened.ok()) {
     findings->push_back(Problem("data", std::string(opened.status().message()),
                                 "copy the data to the same path on every host with workers"));

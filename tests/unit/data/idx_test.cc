@@ -39,7 +39,7 @@ class IdxTest : public testing::Test {
   }
 
   const ScratchFolder folder_;
-  FilePair files_;
+  SetFiles files_;
   std::vector<uint8_t> pixels_;
 };
 
@@ -150,7 +150,7 @@ TEST_F(IdxTest, CountsMustAgreeAndFilesMustBeThere) {
   EXPECT_NE(Error().find("has 3 images"), std::string::npos) << Error();
   files_.labels = Path("absent");
   EXPECT_NE(Error().find("cannot open " + Path("absent")), std::string::npos) << Error();
-  EXPECT_FALSE(OpenDataset("parquet", files_).ok());
+  EXPECT_FALSE(OpenDataset({.format = "parquet"}, files_).ok());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ inline constexpr uint32_t kSide = 4;
 inline constexpr size_t kPixels = kSide * kSide;
 
 // Noisy images of three classes, each with its own bright row.
-inline FilePair WriteImages(const std::string& base, uint32_t count, uint64_t seed) {
+inline SetFiles WriteImages(const std::string& base, uint32_t count, uint64_t seed) {
   Prng random(seed);
   std::vector<uint8_t> pixels, labels;
   for (uint32_t i = 0; i < count; ++i) {
@@ -33,7 +33,7 @@ inline FilePair WriteImages(const std::string& base, uint32_t count, uint64_t se
       pixels.push_back(static_cast<uint8_t>((p / kSide == labels.back() ? 120 : 0) + random.Below(136)));
     }
   }
-  const FilePair files{base + ".images", base + ".labels"};
+  const SetFiles files{base + ".images", base + ".labels"};
   EXPECT_TRUE(WriteIdx(files.images, {count, kSide, kSide}, pixels).ok());
   EXPECT_TRUE(WriteIdx(files.labels, {count}, labels).ok());
   return files;

@@ -63,7 +63,7 @@ TEST_F(TrainerTest, DataThatIsNotTheModelsIsRefusedNamingBoth) {
 TEST_F(TrainerTest, AStepComputesThePlansBatch) {
   ASSERT_TRUE(Run(Prepare{job_}).status.ok());
   const SliceValues updates = AllSlices(3);
-  const auto data = OpenDataset(job_.data.format, job_.data.train);
+  const auto data = OpenDataset(job_.data, job_.data.train);
   const auto backend = MakeHostBackend({});
   const auto graph = std::move(*Graph::Create(job_.model, 8, *backend));
   for (const auto& [id, values] : updates) {
@@ -269,8 +269,8 @@ TEST_F(TrainerTest, WhatIsNotThePlansOrTheGridsIsRefused) {
 class GuessesTest : public TrainerTest {
  protected:
   // 100 examples of label 0 and 300 of label 2.
-  FilePair Uneven() {
-    const FilePair files = {folder_.path() + "/uneven", folder_.path() + "/uneven.labels"};
+  SetFiles Uneven() {
+    const SetFiles files = {folder_.path() + "/uneven", folder_.path() + "/uneven.labels"};
     std::vector<uint8_t> labels(400, 2);
     std::fill_n(labels.begin(), 100, uint8_t{0});
     EXPECT_TRUE(WriteIdx(files.images, {400, kSide, kSide}, std::vector<uint8_t>(400 * kPixels)).ok());

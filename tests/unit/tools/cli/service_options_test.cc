@@ -58,7 +58,7 @@ TEST(ServiceOptionsTest, AJobsMemoryIsReckonedByItsDatasHeadersAlone) {
   JobFileResult read = ParseJob(kJob, "j.yaml");
   ASSERT_TRUE(read.ok());
   read.job.cluster.worker_count = 1;
-  FilePair& train = read.job.data.train;
+  SetFiles& train = read.job.data.train;
   train = {scratch.path() + "/images", scratch.path() + "/labels"};
   for (const std::string& path : {train.images, train.labels}) ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const uint64_t without = MemoryOf(read);
