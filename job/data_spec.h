@@ -28,7 +28,8 @@ struct ColumnSpec {
   std::string name;
   std::vector<std::string> from;  // fields; several for kHash only: a cross of them
   ColumnKind kind = ColumnKind::kNumber;
-  // Of a number, in this order. What is missing first becomes fill; without it, that is an error.
+  int64_t numbers = 1;  // of a number: so many of them in its field, where the format has lists
+  // Of each number, in this order. What is missing first becomes fill; without it, that is an error.
   std::optional<double> fill;
   std::optional<double> least, most;  // it is clipped to them
   bool log = false;                   // becomes sign(x) log(1 + |x|)
@@ -39,8 +40,8 @@ struct ColumnSpec {
   int64_t hash = 0;  // of kHash: how many categories there are. What is missing is the empty word.
 
   bool is_category() const { return kind != ColumnKind::kNumber; }
-  int64_t categories() const;                                         // 0 of a number
-  int64_t width() const { return is_category() ? categories() : 1; }  // as a model's input has it, one-hot
+  int64_t categories() const;                                               // 0 of a number
+  int64_t width() const { return is_category() ? categories() : numbers; }  // as a model's input has it, one-hot
   bool operator==(const ColumnSpec&) const = default;
 };
 
@@ -57,7 +58,10 @@ enum class DataOrder { kExamples, kBlocks };
 
 inline constexpr char kIdxFormat[] = "idx";
 inline constexpr char kCsvFormat[] = "csv";
-inline constexpr char kPythonFormat[] = "python";  // the user's Python code has the data
+inline constexpr char kLibsvmFormat[] = "libsvm";
+inline constexpr char kTfRecordFormat[] = "tfrecord";  // of tf.Example
+inline constexpr char kJsonFormat[] = "jsonl";         // an object on each line
+inline constexpr char kPythonFormat[] = "python";      // the user's Python code has the data
 
 struct DataSpec {
   std::string format = kIdxFormat;

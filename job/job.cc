@@ -60,6 +60,11 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.training.staleness_method == before.training.staleness_method, "training.staleness.method");
   compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
   compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
+  compare(job.data.order == before.data.order, "data.order");
+  compare(job.data.block_examples == before.data.block_examples, "data.blockExamples");
+  compare(job.data.columns == before.data.columns, "data.columns");
+  compare(job.data.label == before.data.label, "data.label");
+  compare(job.data.fields == before.data.fields, "data.fields");
   // What counts is the copy in the job folder: the file may have moved since.
   ModelSpec model = job.model;
   model.initialize_from = before.model.initialize_from;

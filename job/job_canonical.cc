@@ -14,7 +14,12 @@ using Json = nlohmann::json;  // its objects are sorted by key
 
 Json OfInputs(const std::vector<InputSpec>& inputs) {
   Json list = Json::array();
-  for (const InputSpec& input : inputs) list.push_back({{"name", input.name}, {"shape", input.shape}});
+  for (const InputSpec& input : inputs) {
+    const bool of_columns = !input.columns.empty();  // which give the shape
+    list.push_back({{"name", input.name},
+                    of_columns ? Json::object_t::value_type("columns", input.columns)
+                               : Json::object_t::value_type("shape", input.shape)});
+  }
   return list;
 }
 
@@ -112,13 +117,58 @@ Json OfCluster(const ClusterSpec& cluster) {
   return json;
 }
 
-Json OfData(const DataSpec& data) {
-  const auto pair = [](const SetFiles& files) { return Json{{"images", files.images}, {"labels", files.labels}}; };
-  if (data.format == kPythonFormat) {
-    return {{"format", data.format}, {"trainExamples", data.train_examples}, {"evalExamples", data.eval_examples}};
+Json OfColumn(const ColumnSpec& column) {
+  Json json = {{"name", column.name}, {"from", column.from}};
+  if (column.fill) json["default"] = *column.fill;
+  switch (column.kind) {
+    case ColumnKind::kNumber:
+      if (column.numbers > 1) json["width"] = column.numbers;
+      if (column.least) json["clip"] = {*column.least, *column.most};
+      if (column.log) json["log"] = true;
+      if (column.mean != 0 || column.deviation != 1)
+        json["scale"] = {{"mean", column.mean}, {"deviation", column.deviation}};
+      break;
+    case ColumnKind::kBuckets:
+      json["buckets"] = column.boundaries;
+      break;
+    case ColumnKind::kVocabulary:
+      json["vocabulary"] = column.vocabulary;
+      break;
+    case ColumnKind::kHash:
+      json["hash"] = column.hash;
+      break;
   }
-  Json json = {{"format", data.format}, {"train", pair(data.train)}};
-  if (!data.eval.empty()) json["eval"] = pair(data.eval);
+  return json;
+}
+
+void AddRecords(const DataSpec& data, Json* json) {
+  Json columns = Json::array();
+  for (const ColumnSpec& column : data.columns) columns.push_back(OfColumn(column));
+  (*json)["columns"] = std::move(columns);
+  (*json)["label"] = {{"column", data.label.column}};
+  if (!data.label.classes.empty()) (*json)["label"]["classes"] = data.label.classes;
+  (*json)["skip"] = data.skip;
+  if (data.separator) (*json)["separator"] = std::string(1, *data.separator);
+  if (data.header) (*json)["header"] = *data.header;
+  if (!data.fields.empty()) (*json)["fields"] = data.fields;
+}
+
+Json OfData(const DataSpec& data) {
+  Json json = {{"format", data.format}};
+  const bool is_usual = data.order == (data.has_records() ? DataOrder::kBlocks : DataOrder::kExamples);
+  if (!is_usual) json["order"] = NameIn(kDataOrders, data.order);
+  if (data.order == DataOrder::kBlocks) json["blockExamples"] = data.block_examples;
+  if (data.format == kPythonFormat) {
+    json["trainExamples"] = data.train_examples;
+    json["evalExamples"] = data.eval_examples;
+    return json;
+  }
+  if (data.has_records()) AddRecords(data, &json);
+  const auto files_of = [&](const SetFiles& set) {
+    return data.has_records() ? Json{{"files", set.files}} : Json{{"images", set.images}, {"labels", set.labels}};
+  };
+  json["train"] = files_of(data.train);
+  if (!data.eval.empty()) json["eval"] = files_of(data.eval);
   return json;
 }
 

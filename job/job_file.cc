@@ -83,15 +83,19 @@ absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text) {
 
 void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result) {
   DataSpec& data = result->job.data;
-  const std::pair<const char*, std::string*> paths[] = {{"model.initializeFrom", &result->job.model.initialize_from},
-                                                        {"data.train.images", &data.train.images},
-                                                        {"data.train.labels", &data.train.labels},
-                                                        {"data.eval.images", &data.eval.images},
-                                                        {"data.eval.labels", &data.eval.labels}};
+  std::vector<std::pair<std::string, std::string*>> paths = {
+      {"model.initializeFrom", &result->job.model.initialize_from}};
+  for (auto& [key, set] : {std::pair("data.train", &data.train), std::pair("data.eval", &data.eval)}) {
+    paths.emplace_back(absl::StrCat(key, ".images"), &set->images);
+    paths.emplace_back(absl::StrCat(key, ".labels"), &set->labels);
+    for (std::string& file : set->files) paths.emplace_back(key, &file);
+  }
   for (const auto& [key, path] : paths) {
     if (path->empty()) continue;
-    const auto origin = result->origins.find(key);
-    const bool by_hand = origin != result->origins.end() && origin->second == kSetByHand;
+    // Of files the key is that of their set, and where one comes from, all do.
+    const auto origin = result->origins.lower_bound(key);
+    const bool by_hand =
+        origin != result->origins.end() && origin->first.starts_with(key) && origin->second == kSetByHand;
     const std::filesystem::path base = by_hand ? working_folder : job_folder;
     *path = (base / *path).lexically_normal().string();
     if (IsText(*path) && path->size() <= kMaxStringBytes) continue;

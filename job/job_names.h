@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-
 #include <string>
 
 #include "job/job.h"
@@ -73,6 +72,8 @@ inline constexpr Named<MetricKind> kMetrics[] = {{MetricKind::kLogLoss, "logLoss
                                                  {MetricKind::kCalibration, "calibration"},
                                                  {MetricKind::kCalibrationError, "calibrationError"}};
 inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}, {WireFormat::kBf16, "bf16"}};
+inline constexpr Named<DataOrder> kDataOrders[] = {{DataOrder::kExamples, "examples"}, {DataOrder::kBlocks, "blocks"}};
+inline constexpr const char* kAllColumns = "all";
 inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
                                                            {CheckpointVia::kShared, "shared"}};
 

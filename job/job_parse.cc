@@ -4,11 +4,10 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "job/variables.h"
 
 namespace downpour {
 namespace {
-
-constexpr int64_t kMostCount = int64_t{1} << 40;
 
 const YamlNode& EmptyMap() {
   static const YamlNode* const empty = [] {
@@ -180,35 +179,6 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   reader.Finish();
 }
 
-void ReadFilePair(const YamlNode& node, const std::string& path, JobErrors& errors, SetFiles* pair) {
-  MapReader reader(node, path, errors);
-  if (reader.Require("images") != nullptr) reader.Text("images", &pair->images);
-  if (reader.Require("labels") != nullptr) reader.Text("labels", &pair->labels);
-  reader.Finish();
-}
-
-void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
-  MapReader reader(node, "data", errors);
-  const std::vector<std::string> formats = {kIdxFormat, kPythonFormat};
-  if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
-  const bool is_python = data->format == kPythonFormat;
-  for (const char* key : {"trainExamples", "evalExamples"}) {
-    if (!is_python) reader.FailOnlyWith(key, "format: python", "that is idx");
-  }
-  for (const char* key : {"train", "eval"}) {
-    if (is_python) reader.FailOnlyWith(key, "format: idx", "that is python");
-  }
-  if (is_python) {
-    if (reader.Require("trainExamples") != nullptr)
-      reader.Integer("trainExamples", 1, kMostCount, &data->train_examples);
-    reader.Integer("evalExamples", 0, kMostCount, &data->eval_examples);
-    return reader.Finish();
-  }
-  if (const YamlNode* train = reader.Require("train")) ReadFilePair(*train, "data.train", errors, &data->train);
-  if (const YamlNode* eval = reader.Find("eval")) ReadFilePair(*eval, "data.eval", errors, &data->eval);
-  reader.Finish();
-}
-
 void ReadCheckpoint(const YamlNode& node, const JobSpec& job, JobErrors& errors, CheckpointSpec* checkpoint) {
   MapReader reader(node, "checkpoint", errors);
   reader.DurationOrAuto("every", &checkpoint->every);
@@ -242,10 +212,14 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   reader.Seed("seed", &job->seed);
   ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
   if (const YamlNode* python = reader.Find("python")) ReadPython(*python, errors, &job->python);
-  const YamlNode* model = reader.Require("model");
-  if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
-  ReadTraining(Section(reader, "training"), *job, errors, &job->training);
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
+  const YamlNode* model = reader.Require("model");
+  if (model != nullptr) ReadModel(*model, "model", job->data, errors, &job->model);
+  // A squared error of one output learns the label's number, of several its class.
+  const bool is_squared = job->model.loss == Loss::kMeanSquaredError && !job->model.is_own();
+  job->data.label.is_number = is_squared && job->data.has_records() && job->data.label.classes.empty() &&
+                              InferOutputWidth(job->model).value_or(0) == 1;
+  ReadTraining(Section(reader, "training"), *job, errors, &job->training);
   const YamlNode* training = root.Find("training");
   const YamlNode* stop = training == nullptr ? nullptr : training->Find("stopEarly");
   if (stop != nullptr) ReadStopEarly(*stop, *job, errors, &job->training.stop_early);
@@ -254,7 +228,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   ReadTiming(Section(reader, "timing"), errors, &job->timing);
   reader.Finish();
   CheckOwnModel(root, *job, errors);
-  if (job->model.inputs.size() > 1) {
+  if (job->model.inputs.size() > 1 && !job->data.has_records()) {
     errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");
   }
 }

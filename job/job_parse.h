@@ -14,6 +14,8 @@
 
 namespace downpour {
 
+inline constexpr int64_t kMostCount = int64_t{1} << 40;
+
 // Sets dotted.key=value pairs in the tree, each in turn; keys and maps on the way are made where they are absent, a
 // number goes into a list, and an empty value takes the key away.
 void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors);
@@ -33,6 +35,11 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python);
 void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own);
 // A job has a module of its own, variables of its own and data of its own, or none of them.
 void CheckOwnModel(const YamlNode& root, const JobSpec& job, JobErrors& errors);
-void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model);
+// `data`: which has the columns that inputs may name.
+void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& data, JobErrors& errors,
+               ModelSpec* model);
+void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data);
+// The columns of an input of data with records, which give it its shape.
+void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input);
 
 }  // namespace downpour

@@ -17,10 +17,16 @@ constexpr size_t kMostInputDimensions = 8;
 constexpr size_t kMostLayers = 1000;
 constexpr size_t kMostFrom = 16;
 
-InputSpec ReadInput(const YamlNode& node, const std::string& path, JobErrors& errors) {
+InputSpec ReadInput(const YamlNode& node, const std::string& path, const DataSpec& data, JobErrors& errors) {
   InputSpec input;
   MapReader reader(node, path, errors);
   if (reader.Require("name") != nullptr) reader.Name("name", &input.name);
+  if (data.has_records()) {
+    ReadInputColumns(reader, data, errors, &input);
+    reader.Finish();
+    return input;
+  }
+  reader.FailOnlyWith("columns", "data.format: csv", "that is " + data.format);
   const std::string shape_path = reader.PathOf("shape");
   for (const YamlNode& item : ItemsOf(reader.Require("shape"), shape_path, kMostInputDimensions, errors)) {
     int64_t size = 1;
@@ -154,7 +160,8 @@ class LayerReader {
 
 }  // namespace
 
-void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model) {
+void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& data, JobErrors& errors,
+               ModelSpec* model) {
   ModelFaults faults;
   MapReader reader(node, path, errors);
   reader.Text("initializeFrom", &model->initialize_from);
@@ -166,7 +173,7 @@ void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors,
   const YamlNode* inputs = reader.Require("inputs");
   for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
     const size_t before = errors.count();
-    InputSpec input = ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), errors);
+    InputSpec input = ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), data, errors);
     if (errors.count() != before) faults.inputs.insert(model->inputs.size());
     faults.names |= input.name.empty();
     model->inputs.push_back(std::move(input));

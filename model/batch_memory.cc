@@ -51,13 +51,14 @@ absl::Status BatchMemory::CheckLabels(absl::Span<const int32_t> labels) const {
   return absl::OkStatus();
 }
 
-absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32_t> labels) {
+absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32_t> labels,
+                               absl::Span<const float> numbers) {
   const int64_t batch = static_cast<int64_t>(labels.size());
   const auto* const bytes = std::get_if<absl::Span<const uint8_t>>(&inputs);
   const InputType type = bytes != nullptr ? InputType::kBytes : InputType::kFp32;
   const size_t count = std::visit([](auto numbers) { return numbers.size(); }, inputs);
   if (batch < 1 || batch > shapes_.max_batch || static_cast<int64_t>(count) != batch * shapes_.input_width ||
-      type != shapes_.input_type) {
+      type != shapes_.input_type || (!numbers.empty() && numbers.size() != labels.size())) {
     return absl::InvalidArgumentError(absl::StrCat(count, " ", NameOf(type), " and ", batch,
                                                    " labels are no batch of 1 to ", shapes_.max_batch, " examples of ",
                                                    shapes_.input_width, " ", NameOf(shapes_.input_type)));
@@ -70,7 +71,7 @@ absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32
                                          : backend_.Upload(std::get<absl::Span<const float>>(inputs).data(),
                                                            count * sizeof(float), to.inputs.data);
   if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), to.labels);
-  if (status.ok() && shapes_.loss == Loss::kMeanSquaredError) status = LoadTargets(labels);
+  if (status.ok() && shapes_.loss == Loss::kMeanSquaredError) status = LoadTargets(labels, numbers);
   if (status.ok() && bytes != nullptr) {
     status = backend_.WidenBytes({to.bytes, batch, shapes_.input_width}, kByteDivisor, to.inputs.Rows(batch));
   }
@@ -78,12 +79,12 @@ absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32
   return status;
 }
 
-absl::Status BatchMemory::LoadTargets(absl::Span<const int32_t> labels) {
+absl::Status BatchMemory::LoadTargets(absl::Span<const int32_t> labels, absl::Span<const float> numbers) {
   const size_t width = static_cast<size_t>(shapes_.output_width);
   std::vector<float> targets(labels.size() * width, 0.0f);
   for (size_t i = 0; i < labels.size(); ++i) {
     if (width == 1) {
-      targets[i] = static_cast<float>(labels[i]);
+      targets[i] = numbers.empty() ? static_cast<float>(labels[i]) : numbers[i];
     } else {
       targets[i * width + static_cast<size_t>(labels[i])] = 1.0f;
     }

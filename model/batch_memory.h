@@ -49,8 +49,9 @@ class BatchMemory {
   explicit BatchMemory(Backend& backend) : backend_(backend), slots_(backend.memory_is_host() ? 1 : 2) {}
   absl::Status Allocate(const Shapes& shapes, const Allocator& allocate);
 
-  // 1 to max_batch examples.
-  absl::Status Load(const BatchInputs& inputs, absl::Span<const int32_t> labels);
+  // 1 to max_batch examples. `numbers`: what labels are for the mean squared error of an output of width 1, where they
+  // are more than their whole numbers; as many as labels, or none.
+  absl::Status Load(const BatchInputs& inputs, absl::Span<const int32_t> labels, absl::Span<const float> numbers = {});
   void Unload() { size_ = 0; }
 
   const Shapes& shapes() const { return shapes_; }
@@ -71,7 +72,7 @@ class BatchMemory {
   };
 
   absl::Status CheckLabels(absl::Span<const int32_t> labels) const;
-  absl::Status LoadTargets(absl::Span<const int32_t> labels);
+  absl::Status LoadTargets(absl::Span<const int32_t> labels, absl::Span<const float> numbers);
 
   Backend& backend_;
   Shapes shapes_;

@@ -185,8 +185,9 @@ absl::Status Graph::BeginParameters(size_t variable, int64_t offset, int64_t cou
   return backend_.BeginUpload(values, static_cast<size_t>(count) * number, *to);
 }
 
-absl::Status Graph::LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels) {
-  if (absl::Status status = batches_.Load(inputs, labels); !status.ok()) return status;
+absl::Status Graph::LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels,
+                              absl::Span<const float> numbers) {
+  if (absl::Status status = batches_.Load(inputs, labels, numbers); !status.ok()) return status;
   int64_t first = 0;
   for (Node& node : nodes_) {
     if (node.layer != nullptr) continue;

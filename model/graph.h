@@ -65,8 +65,9 @@ class Graph {
   // evaluation behind it has ended well, or the backend was synchronized.
   absl::Status BeginParameters(size_t variable, int64_t offset, int64_t count, const void* values);
   bool keeps_rounded(size_t variable) const { return parameters_[variable]->rounded; }
-  // 1 to max_batch examples.
-  absl::Status LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels);
+  // As BatchMemory::Load takes it.
+  absl::Status LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels,
+                         absl::Span<const float> numbers = {});
 
   using Ready = std::function<void(VariableGradients)>;
   struct TrainResult {

@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "data/dataset.h"
 #include "job/job_names.h"
 #include "job/slice_grid.h"
+#include "model/examples.h"
 #include "model/gradient_slicer.h"
 #include "model/graph.h"
 #include "model/local_steps.h"
@@ -28,38 +28,15 @@
 namespace downpour {
 namespace {
 
-// Data whose examples have a label and one other column: what the model takes.
-struct Examples {
-  std::unique_ptr<Dataset> data;
-  std::array<size_t, 2> columns = {};  // inputs, labels
-  std::vector<uint64_t> label_counts;
-
-  uint64_t size() const { return data == nullptr ? 0 : data->size(); }
-  const Column& inputs() const { return data->columns()[columns[0]]; }
-};
-
-absl::StatusOr<Examples> OpenExamples(const DataSpec& data, const SetFiles& files) {
-  auto opened = OpenDataset(data, files);
-  if (!opened.ok()) return opened.status();
-  Examples examples{.data = *std::move(opened), .label_counts = {}};
-  const std::optional<size_t> label = FindColumn(*examples.data, kLabelColumn);
-  CHECK(label && examples.data->columns().size() == 2) << "a format without a label, or with several inputs";
-  examples.columns = {1 - *label, *label};
-  auto counts = CountLabels(*examples.data, *label);
-  if (!counts.ok()) return counts.status();
-  examples.label_counts = *std::move(counts);
-  return examples;
-}
-
 // Two parties that must agree before a step makes sense.
 absl::Status CheckModelFits(const char* key, const Examples& examples, const ModelSpec& model, const Graph& graph) {
-  const int64_t width = examples.inputs().width, classes = static_cast<int64_t>(examples.label_counts.size());
+  const int64_t width = examples.width(), classes = examples.classes();
   if (width != graph.input_width()) {
     std::string inputs;
     for (const InputSpec& input : model.inputs) absl::StrAppend(&inputs, inputs.empty() ? "" : ", ", input.name);
     return absl::InvalidArgumentError(absl::StrCat(key, " has ", width, " values per example, but the model's inputs (",
-                                                   inputs, ") take ", graph.input_width(),
-                                                   "; correct model.inputs or ", key));
+                                                   inputs, ") take ", graph.input_width(), "; correct model.inputs or ",
+                                                   key));
   }
   const bool classes_matter = model.loss == Loss::kSoftmaxCrossEntropy || graph.output_width() > 1;
   if (classes_matter && classes > graph.output_width()) {
@@ -68,10 +45,6 @@ absl::Status CheckModelFits(const char* key, const Examples& examples, const Mod
                                                    " units; correct model.layers or ", key));
   }
   return absl::OkStatus();
-}
-
-InputType InputTypeOf(const Column& inputs) {
-  return inputs.type == ColumnType::kBytes ? InputType::kBytes : InputType::kFp32;
 }
 
 Precision PrecisionOf(ProductPrecision wish) {
@@ -114,22 +87,22 @@ class Trainer::Session {
     if (status.ok()) status = session->BuildModel(job, backend);
     if (!status.ok()) return status;
     session->arithmetic_ = Arithmetic(job.training, backend);
-    session->plan_ = Plan(job, session->train_.size());
+    session->plan_ = Plan(job, session->train_->size());
     if (job.training.local_steps > 0) session->local_.emplace(job, &session->grid_, session->plan_);
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
     session->metrics_ = job.training.metrics;
-    session->loss_ = job.model.loss;
+    session->model_ = job.model;
     return session;
   }
   ~Session() { parameters_.Close(); }
 
   Prepared prepared() const {
-    const auto guess_of = [this](const Examples& examples) {
-      return GuessOf(examples.label_counts, loss_, graph_->output_width());
+    const auto guess_of = [this](const std::optional<Examples>& examples) {
+      return examples ? examples->GuessOf(model_, graph_->output_width()) : Guess();
     };
-    return {.train_examples = train_.size(),
-            .eval_examples = eval_.size(),
-            .fingerprint = FingerprintOf(*train_.data, eval_.data.get()),
+    return {.train_examples = train_->size(),
+            .eval_examples = eval_size(),
+            .fingerprint = FingerprintOf(train_->data(), eval_ ? &eval_->data() : nullptr),
             .arithmetic = arithmetic_,
             .guesses = {guess_of(train_), guess_of(eval_)}};
   }
@@ -155,7 +128,7 @@ class Trainer::Session {
       local_->Reset();
       if (absl::Status status = SetParameters(); !status.ok()) return status;
     }
-    const uint64_t total = eval_.size() / batch_size_ + (eval_.size() % batch_size_ != 0);
+    const uint64_t total = eval_size() / batch_size_ + (eval_size() % batch_size_ != 0);
     if (request.first_batch > total || request.batches > total - request.first_batch) {
       return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
                                                 request.first_batch + request.batches, " of ", total));
@@ -165,8 +138,8 @@ class Trainer::Session {
     const uint64_t end = request.first_batch + request.batches;
     for (uint64_t batch = request.first_batch; batch < end; ++batch) {
       ids_ = EvalBatch(batch);
-      if (absl::Status status = LoadBatch(eval_, ids_); !status.ok()) return status;
-      const std::vector<int32_t> labels = metrics_.empty() ? std::vector<int32_t>() : labels_;  // before the next ones
+      if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
+      const std::vector<float> labels = metrics_.empty() ? std::vector<float>() : Labels();  // before the next ones
       auto totals = graph_->Evaluate([&] {
         if (batch + 1 < end) PrefetchBatch(eval_, EvalBatch(batch + 1));
       });
@@ -177,17 +150,17 @@ class Trainer::Session {
       if (metrics_.empty()) continue;
       outputs_.resize(ids_.size() * static_cast<size_t>(graph_->output_width()));
       if (absl::Status status = graph_->ReadOutputs(absl::MakeSpan(outputs_)); !status.ok()) return status;
-      AddMetricSums(metrics_, loss_, outputs_, labels, absl::MakeSpan(evaluated.metric_sums));
+      AddMetricSums(metrics_, model_.loss, outputs_, labels, absl::MakeSpan(evaluated.metric_sums));
     }
     return evaluated;
   }
 
   absl::Status OpenData(const JobSpec& job) {
-    auto train = OpenExamples(job.data, job.data.train);
+    auto train = Examples::Open(job.data, job.data.train, job.model);
     if (!train.ok()) return train.status();
     train_ = *std::move(train);
     if (job.data.eval.empty()) return absl::OkStatus();
-    auto eval = OpenExamples(job.data, job.data.eval);
+    auto eval = Examples::Open(job.data, job.data.eval, job.model);
     if (!eval.ok()) return eval.status();
     eval_ = *std::move(eval);
     return absl::OkStatus();
@@ -200,11 +173,11 @@ class Trainer::Session {
     for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
     slicer_ = GradientSlicer(&grid_, job.training.servers_optimizer());
 
-    auto graph = Graph::Create(job.model, job.training.batch_size, backend, InputTypeOf(train_.inputs()));
+    auto graph = Graph::Create(job.model, job.training.batch_size, backend, train_->input_type());
     if (!graph.ok()) return graph.status();
     graph_ = *std::move(graph);
-    absl::Status status = CheckModelFits("data.train", train_, job.model, *graph_);
-    if (status.ok() && eval_.data != nullptr) status = CheckModelFits("data.eval", eval_, job.model, *graph_);
+    absl::Status status = CheckModelFits("data.train", *train_, job.model, *graph_);
+    if (status.ok() && eval_) status = CheckModelFits("data.eval", *eval_, job.model, *graph_);
     // What local steps begin with is laid out again for each of them, so there is nothing to stage ahead.
     if (!status.ok() || job.training.local_steps > 0) return status;
     return parameters_.Open(grid_, *graph_, backend);
@@ -232,7 +205,7 @@ class Trainer::Session {
 
   std::vector<uint64_t> EvalBatch(uint64_t batch) const {
     const uint64_t first = batch * batch_size_;
-    std::vector<uint64_t> ids(std::min(batch_size_, eval_.size() - first));
+    std::vector<uint64_t> ids(std::min(batch_size_, eval_size() - first));
     std::iota(ids.begin(), ids.end(), first);
     return ids;
   }
@@ -254,12 +227,14 @@ class Trainer::Session {
   }
 
   absl::Status Upload(const Examples& examples, absl::Span<const uint64_t> ids) {
-    absl::Status status = examples.data->ReadBatch(ids, examples.columns, absl::MakeSpan(batch_));
-    if (!status.ok()) return status;
-    const auto& classes = std::get<std::vector<int64_t>>(batch_[1]);
-    labels_.assign(classes.begin(), classes.end());
-    if (const auto* bytes = std::get_if<std::vector<uint8_t>>(&batch_[0])) return graph_->LoadBatch(*bytes, labels_);
-    return graph_->LoadBatch(std::get<std::vector<float>>(batch_[0]), labels_);
+    if (absl::Status status = examples.Read(ids, &batch_); !status.ok()) return status;
+    return graph_->LoadBatch(batch_.inputs(), batch_.classes, batch_.numbers);
+  }
+
+  // Those of the batch that was brought up last.
+  std::vector<float> Labels() const {
+    if (!batch_.numbers.empty()) return batch_.numbers;
+    return {batch_.classes.begin(), batch_.classes.end()};
   }
 
   absl::Status FindExamples(const TrainStep& request) {
@@ -278,7 +253,7 @@ class Trainer::Session {
     std::vector<uint64_t> next;
     plan_.Examples(request.next->first, request.next->second, &next);
     next.resize(std::min(next.size(), batch_size_));
-    PrefetchBatch(train_, std::move(next));
+    PrefetchBatch(*train_, std::move(next));
   }
 
   // Each batch by itself, on what the ones before it made of the parameters. Nothing leaves before the last one.
@@ -290,7 +265,7 @@ class Trainer::Session {
     double loss_sum = 0;
     uint64_t batch = 0;
     for (size_t before = 0; before < all.size(); before += batch_size_, ++batch) {
-      if (absl::Status status = LoadBatch(train_, all.subspan(before, batch_size_)); !status.ok()) return status;
+      if (absl::Status status = LoadBatch(*train_, all.subspan(before, batch_size_)); !status.ok()) return status;
       if (absl::Status status = SetParameters(); !status.ok()) return status;
       VariableGradients gradients;
       const auto take = [&](VariableGradients ready) {
@@ -300,7 +275,7 @@ class Trainer::Session {
         const auto next = all.subspan(std::min(before + batch_size_, all.size()));
         if (next.empty()) return LoadNextStep(request);
         const auto some = next.subspan(0, batch_size_);
-        PrefetchBatch(train_, {some.begin(), some.end()});
+        PrefetchBatch(*train_, {some.begin(), some.end()});
       };
       auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), take, BatchInStep(), prefetch);
       if (!trained.ok()) return trained.status();
@@ -333,7 +308,7 @@ class Trainer::Session {
     for (uint64_t batch = 0; place.before < place.examples; ++batch) {
       const auto ids = absl::MakeConstSpan(ids_).subspan(static_cast<size_t>(place.before), batch_size_);
       // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
-      if (absl::Status status = LoadBatch(train_, ids); !status.ok()) return status;
+      if (absl::Status status = LoadBatch(*train_, ids); !status.ok()) return status;
       if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
       auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, prefetch);
       if (!trained.ok()) return trained.status();
@@ -348,8 +323,10 @@ class Trainer::Session {
   }
 
   ParameterLoader& parameters_;
-  Examples train_;
-  Examples eval_;  // without data where there is no evaluation
+  uint64_t eval_size() const { return eval_ ? eval_->size() : 0; }
+
+  std::optional<Examples> train_;
+  std::optional<Examples> eval_;  // nothing where there is no evaluation
   std::string arithmetic_;
   Plan plan_;
   size_t batch_size_ = 1;
@@ -358,12 +335,11 @@ class Trainer::Session {
   GradientSlicer slicer_;
   std::optional<LocalSteps> local_;  // where the job has them
   std::vector<MetricSpec> metrics_;
-  Loss loss_ = Loss::kSoftmaxCrossEntropy;
+  ModelSpec model_;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics
   std::unique_ptr<Graph> graph_;
-  std::vector<uint64_t> ids_;  // of the step at hand
-  std::array<ColumnValues, 2> batch_;  // inputs and labels that were brought up last, as are the next
-  std::vector<int32_t> labels_;
+  std::vector<uint64_t> ids_;           // of the step at hand
+  ExampleBatch batch_;                  // that was brought up last, as are the next
   const Examples* ahead_of_ = nullptr;  // where that was done ahead
   std::vector<uint64_t> ahead_;
 };

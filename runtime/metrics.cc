@@ -21,7 +21,7 @@ constexpr size_t kOfConfidence = 3;  // numbers of a bin: examples, the sum of t
 
 struct Example {
   absl::Span<const float> outputs;
-  int32_t label = 0;
+  float label = 0;
   bool classes = false;  // else one output
 
   bool positive() const { return label >= 1; }
@@ -177,7 +177,7 @@ size_t CountMetricSums(const std::vector<MetricSpec>& metrics) {
 }
 
 void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span<const float> outputs,
-                   absl::Span<const int32_t> labels, absl::Span<double> sums) {
+                   absl::Span<const float> labels, absl::Span<double> sums) {
   const bool classes = loss == Loss::kSoftmaxCrossEntropy;
   const size_t width = labels.empty() ? 0 : outputs.size() / labels.size();
   size_t first = 0;

@@ -21,7 +21,7 @@ constexpr float kInfinite = std::numeric_limits<float>::infinity();
 struct Examples {
   Loss loss = Loss::kSoftmaxCrossEntropy;
   std::vector<float> outputs;
-  std::vector<int32_t> labels;
+  std::vector<float> labels;
 };
 
 std::vector<double> SumsOfAll(const std::vector<MetricSpec>& metrics, const Examples& examples) {
@@ -34,7 +34,7 @@ double ValueOfOne(const MetricSpec& metric, const Examples& examples) {
   return MetricValues({metric}, SumsOfAll({metric}, examples), examples.labels.size())[0].second;
 }
 
-Examples Single(std::vector<float> outputs, std::vector<int32_t> labels) {
+Examples Single(std::vector<float> outputs, std::vector<float> labels) {
   return {Loss::kMeanSquaredError, std::move(outputs), std::move(labels)};
 }
 
@@ -98,7 +98,7 @@ TEST(MetricsTest, PartsAddUpToTheWhole) {
   Prng prng(3);
   Examples whole, parts[2];
   for (int i = 0; i < 90; ++i) {
-    const auto label = static_cast<int32_t>(prng.Below(3));
+    const auto label = static_cast<float>(prng.Below(3));
     for (Examples* to : {&whole, &parts[i % 2]}) to->labels.push_back(label);
     for (int output = 0; output < 3; ++output) {
       const float value = static_cast<float>(prng.Below(1000)) / 200;

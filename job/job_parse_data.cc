@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "job/job_names.h"
+#include "job/job_parse.h"
+#include "job/nearest_name.h"
+#include "job/variables.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kMostFiles = 10'000;
+constexpr size_t kMostColumns = 10'000;
+constexpr size_t kMostFields = 100'000;
+constexpr size_t kMostCrossed = 16;
+constexpr size_t kMostWords = 100'000;  // of a vocabulary; of all classes together
+constexpr int64_t kMostCategories = int64_t{1} << 30;
+constexpr double kLargest = 1e30;
+
+// Words of files: a number or true is one too, and so is nothing at all.
+bool ReadWord(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* word) {
+  YamlNode text = node;
+  text.quoted = true;
+  return ReadArgument(text, path, errors, word);
+}
+
+std::vector<std::string> ReadWords(const YamlNode* node, const std::string& path, size_t most, JobErrors& errors) {
+  std::vector<std::string> words;
+  if (node == nullptr) return words;
+  std::set<std::string> seen;
+  for (const YamlNode& item : ItemsOf(node, path, most, errors)) {
+    const std::string at = absl::StrCat(path, ".", &item - node->items.data());
+    std::string word;
+    if (!ReadWord(item, at, errors, &word)) continue;
+    if (!seen.insert(word).second) errors.Add(item, at, absl::StrCat("'", word, "' stands there twice"));
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+bool ReadNumber(const YamlNode& item, const std::string& path, JobErrors& errors, double* number) {
+  YamlNode map;
+  map.kind = YamlNode::Kind::kMap;
+  map.entries.push_back({.key = "", .value = item});
+  return MapReader(map, path, errors)
+      .Number(
+          "", [](double v) { return std::abs(v) <= kLargest; }, "from -1e30 to 1e30", number);
+}
+
+void ReadClip(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
+  const YamlNode* clip = reader.Find("clip");
+  if (clip == nullptr) return;
+  double bounds[2] = {};
+  const auto& items = ItemsOf(clip, reader.PathOf("clip"), 2, errors);
+  if (items.empty()) return;
+  if (items.size() != 2) return reader.Fail(*clip, "clip", "must be a list of two numbers, the least and the largest");
+  for (size_t i = 0; i < 2; ++i) {
+    if (!ReadNumber(items[i], absl::StrCat(reader.PathOf("clip"), ".", i), errors, &bounds[i])) return;
+  }
+  if (bounds[0] >= bounds[1]) reader.Fail(*clip, "clip", "must have the smaller number first");
+  column->least = bounds[0];
+  column->most = bounds[1];
+}
+
+void ReadScale(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
+  const YamlNode* scale = reader.Find("scale");
+  if (scale == nullptr) return;
+  MapReader inner(*scale, reader.PathOf("scale"), errors);
+  const auto bounded = [](double v) { return std::abs(v) <= kLargest; };
+  inner.Number("mean", bounded, "from -1e30 to 1e30", &column->mean);
+  inner.Number(
+      "deviation", [](double v) { return v >= 1 / kLargest && v <= kLargest; }, "above 0, up to 1e30",
+      &column->deviation);
+  inner.Finish();
+}
+
+void ReadBoundaries(const YamlNode& node, const std::string& path, JobErrors& errors, ColumnSpec* column) {
+  for (const YamlNode& item : ItemsOf(&node, path, kMostWords, errors)) {
+    const std::string at = absl::StrCat(path, ".", &item - node.items.data());
+    double boundary = 0;
+    if (!ReadNumber(item, at, errors, &boundary)) continue;
+    if (!column->boundaries.empty() && boundary <= column->boundaries.back()) {
+      errors.Add(item, at, "is not above the boundary before it", "write boundaries from the least to the largest");
+    }
+    column->boundaries.push_back(boundary);
+  }
+}
+
+// The fields that a column is made of: by default the one of its own name.
+void ReadFrom(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
+  const YamlNode* from = reader.Find("from");
+  if (from == nullptr) {
+    column->from = {column->name};
+  } else if (from->Is(YamlNode::Kind::kSequence)) {
+    column->from = ReadWords(from, reader.PathOf("from"), kMostCrossed, errors);
+  } else if (std::string field; ReadWord(*from, reader.PathOf("from"), errors, &field)) {
+    column->from = {field};
+  }
+  if (column->from.size() > 1 && column->kind != ColumnKind::kHash) {
+    reader.Fail(*from, "from", "several fields are crossed, which needs hash",
+                "add hash: 1000, or as many as you like");
+  }
+}
+
+constexpr Named<ColumnKind> kCategories[] = {
+    {ColumnKind::kBuckets, "buckets"}, {ColumnKind::kVocabulary, "vocabulary"}, {ColumnKind::kHash, "hash"}};
+
+ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, JobErrors& errors) {
+  ColumnSpec column;
+  if (node.Is(YamlNode::Kind::kScalar)) {  // - age
+    ReadName(node, path, errors, &column.name);
+    column.from = {column.name};
+    return column;
+  }
+  MapReader reader(node, path, errors);
+  if (reader.Require("name") != nullptr) reader.Name("name", &column.name);
+  for (const auto& [kind, key] : kCategories) {
+    if (reader.Find(key) == nullptr) continue;
+    if (column.is_category()) reader.Fail(*node.Find(key), key, "a column is of one kind, and this one is of two");
+    column.kind = kind;
+  }
+  ReadFrom(reader, errors, &column);
+  double fill = 0;
+  if (column.kind == ColumnKind::kNumber || column.kind == ColumnKind::kBuckets) {
+    if (const YamlNode* given = reader.Find("default"))
+      if (ReadNumber(*given, reader.PathOf("default"), errors, &fill)) column.fill = fill;
+  } else {
+    reader.FailOnlyWith("default", "a number or buckets", "words that are missing have a category of their own");
+  }
+  if (column.is_category()) {
+    for (const char* key : {"width", "clip", "log", "scale"})
+      reader.FailOnlyWith(key, "a number", "this column is a category");
+  } else {
+    ReadClip(reader, errors, &column);
+    reader.Integer("width", 1, kMaxModelElements, &column.numbers);
+    reader.Flag("log", &column.log);
+    ReadScale(reader, errors, &column);
+  }
+  if (const YamlNode* buckets = reader.Find("buckets"))
+    ReadBoundaries(*buckets, reader.PathOf("buckets"), errors, &column);
+  column.vocabulary = ReadWords(reader.Find("vocabulary"), reader.PathOf("vocabulary"), kMostWords, errors);
+  reader.Integer("hash", 1, kMostCategories, &column.hash);
+  reader.Finish();
+  return column;
+}
+
+void ReadColumns(const YamlNode* node, JobErrors& errors, DataSpec* data) {
+  std::set<std::string> names = {"label"};
+  for (const YamlNode& item : ItemsOf(node, "data.columns", kMostColumns, errors)) {
+    const std::string path = absl::StrCat("data.columns.", data->columns.size());
+    data->columns.push_back(ReadColumn(item, path, errors));
+    const std::string& name = data->columns.back().name;
+    if (name.empty() || names.insert(name).second) continue;
+    errors.Add(item, path + ".name",
+               name == "label" ? "label is the name of what is learned" : absl::StrCat("two columns are named ", name));
+  }
+}
+
+// income, or a map with its classes.
+void ReadLabel(const YamlNode& node, JobErrors& errors, LabelSpec* label) {
+  if (node.Is(YamlNode::Kind::kScalar)) {
+    ReadWord(node, "data.label", errors, &label->column);
+    return;
+  }
+  MapReader reader(node, "data.label", errors);
+  if (const YamlNode* column = reader.Require("column")) ReadWord(*column, "data.label.column", errors, &label->column);
+  const YamlNode* classes = reader.Find("classes");
+  std::set<std::string> seen;
+  for (const YamlNode& item :
+       classes == nullptr ? std::vector<YamlNode>() : ItemsOf(classes, "data.label.classes", kMostWords, errors)) {
+    const std::string at = absl::StrCat("data.label.classes.", label->classes.size());
+    std::vector<std::string> words(1);
+    if (item.Is(YamlNode::Kind::kSequence)) {
+      words = ReadWords(&item, at, kMostWords, errors);
+    } else if (!ReadWord(item, at, errors, &words[0])) {
+      continue;
+    }
+    for (const std::string& word : words) {
+      if (!seen.insert(word).second) errors.Add(item, at, absl::StrCat("'", word, "' stands there twice"));
+    }
+    label->classes.push_back(std::move(words));
+  }
+  reader.Finish();
+}
+
+// FILE, a list of them, or {files: either}.
+void ReadFiles(const YamlNode& node, const std::string& path, JobErrors& errors, std::vector<std::string>* files) {
+  if (node.Is(YamlNode::Kind::kMap)) {
+    MapReader reader(node, path, errors);
+    if (const YamlNode* inner = reader.Require("files")) {
+      inner->Is(YamlNode::Kind::kMap) ? reader.Fail(*inner, "files", "must be a path or a list of paths")
+                                      : ReadFiles(*inner, path + ".files", errors, files);
+    }
+    return reader.Finish();
+  }
+  std::string file;
+  if (!node.Is(YamlNode::Kind::kSequence)) {
+    if (ReadText(node, path, errors, &file)) files->push_back(file);
+    return;
+  }
+  for (const YamlNode& item : ItemsOf(&node, path, kMostFiles, errors)) {
+    if (ReadText(item, absl::StrCat(path, ".", files->size()), errors, &file)) files->push_back(file);
+  }
+}
+
+void ReadPair(const YamlNode& node, const std::string& path, JobErrors& errors, SetFiles* pair) {
+  MapReader reader(node, path, errors);
+  if (reader.Require("images") != nullptr) reader.Text("images", &pair->images);
+  if (reader.Require("labels") != nullptr) reader.Text("labels", &pair->labels);
+  reader.Finish();
+}
+
+void ReadCsv(MapReader& reader, JobErrors& errors, DataSpec* data) {
+  std::string separator;
+  if (const YamlNode* node = reader.Find("separator");
+      node != nullptr && ReadWord(*node, "data.separator", errors, &separator)) {
+    if (separator == "tab" || separator == "\\t") separator = "\t";
+    if (separator.size() != 1 || separator == "\"" || separator == "\n" || separator == "\r") {
+      reader.Fail(*node, "separator", "must be one character, or tab, and neither a quote nor a line's end");
+    } else {
+      data->separator = separator.front();
+    }
+  }
+  bool header = false;
+  if (reader.Flag("header", &header)) data->header = header;
+  data->fields = ReadWords(reader.Find("fields"), "data.fields", kMostFields, errors);
+  if (data->header.value_or(false) && !data->fields.empty()) {
+    reader.Fail(*reader.Find("fields"), "fields", "name what the files' first records name already",
+                "leave fields or header out");
+  }
+}
+
+void RefuseKeys(MapReader& reader, const std::vector<const char*>& keys, const std::string& needed,
+                const std::string& format) {
+  for (const char* key : keys) reader.FailOnlyWith(key, needed, "that is " + format);
+}
+
+}  // namespace
+
+void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
+  MapReader reader(node, "data", errors);
+  const std::vector<std::string> formats = {kIdxFormat, kCsvFormat, kPythonFormat};
+  if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
+  const bool is_python = data->format == kPythonFormat;
+  if (data->has_records()) {
+    ReadColumns(reader.Require("columns"), errors, data);
+    if (const YamlNode* label = reader.Require("label")) ReadLabel(*label, errors, &data->label);
+    reader.Integer("skip", 0, kMostCount, &data->skip);
+    ReadCsv(reader, errors, data);
+    data->order = DataOrder::kBlocks;
+  } else {
+    RefuseKeys(reader, {"columns", "label", "skip", "separator", "header", "fields"}, "format: csv", data->format);
+  }
+  reader.Choice("order", kDataOrders, &data->order);
+  if (data->order == DataOrder::kBlocks) {
+    reader.Integer("blockExamples", 1, 1'000'000, &data->block_examples);
+  } else {
+    reader.FailOnlyWith("blockExamples", "order: blocks", "that is examples");
+  }
+  if (is_python) {
+    RefuseKeys(reader, {"train", "eval"}, "format: idx or csv", data->format);
+    if (reader.Require("trainExamples") != nullptr)
+      reader.Integer("trainExamples", 1, kMostCount, &data->train_examples);
+    reader.Integer("evalExamples", 0, kMostCount, &data->eval_examples);
+    return reader.Finish();
+  }
+  RefuseKeys(reader, {"trainExamples", "evalExamples"}, "format: python", data->format);
+  const auto read = [&](const YamlNode* set, const std::string& path, SetFiles* files) {
+    if (set == nullptr) return;
+    data->has_records() ? ReadFiles(*set, path, errors, &files->files) : ReadPair(*set, path, errors, files);
+  };
+  read(reader.Require("train"), "data.train", &data->train);
+  read(reader.Find("eval"), "data.eval", &data->eval);
+  reader.Finish();
+}
+
+void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input) {
+  const YamlNode* columns = reader.Find("columns");
+  const std::string path = reader.PathOf("columns");
+  std::vector<std::string> known;
+  for (const ColumnSpec& column : data.columns) known.push_back(column.name);
+  if (columns == nullptr) {
+    input->columns = {input->name};
+  } else if (columns->Is(YamlNode::Kind::kScalar) && columns->text == kAllColumns) {
+    input->columns = known;
+  } else {
+    input->columns = ReadWords(columns, path, kMostColumns, errors);
+  }
+  reader.FailOnlyWith("shape", "data of another format", "that of an input of columns follows from them");
+  int64_t width = 0;
+  for (const std::string& name : input->columns) {
+    const auto column = std::find(known.begin(), known.end(), name);
+    if (column != known.end()) {
+      width += data.columns[column - known.begin()].width();
+      continue;
+    }
+    const std::string meant = WhatWasMeant(name, known);
+    const std::string what = absl::StrCat("'", CleanText(name, 64), "' is none of data.columns");
+    columns == nullptr ? reader.Fail(reader.node(), "columns",
+                                     "is missing: which of data.columns it has, side by side; " + what, meant)
+                       : reader.Fail(*columns, "columns", what, meant);
+  }
+  input->shape = {width};
+}
+
+}  // namespace downpour

@@ -1,0 +1,149 @@
+#include "model/examples.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <variant>
+
+namespace downpour {
+namespace {
+
+constexpr uint64_t kRun = 64;
+
+// The ids to count labels by: all, or runs that are spread evenly.
+std::vector<uint64_t> Sample(uint64_t size, uint64_t most) {
+  std::vector<uint64_t> ids(std::min(size, most));
+  if (size <= most) {
+    std::iota(ids.begin(), ids.end(), 0);
+    return ids;
+  }
+  const uint64_t runs = most / kRun;
+  for (uint64_t i = 0; i < ids.size(); ++i) {
+    const auto first = static_cast<uint64_t>(static_cast<double>(size - kRun) / static_cast<double>(runs) *
+                                             static_cast<double>(i / kRun));
+    ids[i] = first + i % kRun;
+  }
+  return ids;
+}
+
+double VarianceOf(absl::Span<const float> numbers) {
+  double mean = 0, squares = 0, count = 0;  // Welford 1962
+  for (const float number : numbers) {
+    const double beside = number - mean;
+    mean += beside / ++count;
+    squares += beside * (number - mean);
+  }
+  return count < 2 ? 0 : squares / count;
+}
+
+}  // namespace
+
+BatchInputs ExampleBatch::inputs() const {
+  if (!expanded.empty()) return absl::MakeConstSpan(expanded);
+  if (const auto* bytes = std::get_if<std::vector<uint8_t>>(&columns[0])) return absl::MakeConstSpan(*bytes);
+  return absl::MakeConstSpan(std::get<std::vector<float>>(columns[0]));
+}
+
+InputType Examples::input_type() const {
+  const bool is_bytes = is_one_alone() && data_->columns()[columns_[0]].type == ColumnType::kBytes;
+  return is_bytes ? InputType::kBytes : InputType::kFp32;
+}
+
+absl::StatusOr<Examples> Examples::Open(const DataSpec& data, const SetFiles& files, const ModelSpec& model) {
+  auto opened = OpenDataset(data, files);
+  if (!opened.ok()) return opened.status();
+  Examples examples;
+  examples.data_ = *std::move(opened);
+  absl::Status status = examples.FindColumns(data, model);
+  if (status.ok()) status = examples.LookAtLabels(data);
+  if (!status.ok()) return status;
+  return examples;
+}
+
+absl::Status Examples::FindColumns(const DataSpec& data, const ModelSpec& model) {
+  const std::optional<size_t> label = FindColumn(*data_, kLabelColumn);
+  CHECK(label) << "a format without a label";
+  if (!data.has_records()) {
+    CHECK_EQ(data_->columns().size(), size_t{2}) << "a format with several inputs";
+    columns_ = {1 - *label, *label};
+    width_ = data_->columns()[columns_[0]].width;
+    return absl::OkStatus();
+  }
+  for (const InputSpec& input : model.inputs) {
+    for (const std::string& name : input.columns) {
+      const std::optional<size_t> column = FindColumn(*data_, name);
+      CHECK(column) << name;  // which the parser holds against data.columns
+      const Column& found = data_->columns()[*column];
+      const Place place{width_, found.type == ColumnType::kInt64 ? found.categories : found.width};
+      columns_.push_back(*column);
+      places_.push_back(place);
+      width_ += place.width;
+    }
+  }
+  columns_.push_back(*label);
+  return absl::OkStatus();
+}
+
+absl::Status Examples::LookAtLabels(const DataSpec& data) {
+  const size_t label = columns_.back();
+  if (!data.has_records()) {
+    auto counts = CountLabels(*data_, label);
+    if (counts.ok()) label_counts_ = *std::move(counts);
+    return counts.status();
+  }
+  const std::vector<uint64_t> ids = Sample(size(), kMostCounted);
+  ColumnValues values;
+  if (absl::Status read = data_->ReadBatch(ids, {&label, 1}, {&values, 1}); !read.ok()) return read;
+  if (const auto* numbers = std::get_if<std::vector<float>>(&values)) {
+    variance_ = VarianceOf(*numbers);
+    return absl::OkStatus();
+  }
+  for (const int64_t one : std::get<std::vector<int64_t>>(values)) {
+    const auto place = static_cast<size_t>(one);
+    if (place >= label_counts_.size()) label_counts_.resize(place + 1);
+    ++label_counts_[place];
+  }
+  return absl::OkStatus();
+}
+
+Guess Examples::GuessOf(const ModelSpec& model, int64_t outputs) const {
+  return variance_ > 0 ? Guess{.loss = variance_} : downpour::GuessOf(label_counts_, model.loss, outputs);
+}
+
+absl::Status Examples::Read(absl::Span<const uint64_t> ids, ExampleBatch* batch) const {
+  batch->columns.resize(columns_.size());
+  absl::Status status = data_->ReadBatch(ids, columns_, absl::MakeSpan(batch->columns));
+  if (!status.ok()) return status;
+  batch->numbers.clear();
+  if (const auto* numbers = std::get_if<std::vector<float>>(&batch->columns.back())) {
+    batch->numbers = *numbers;
+    batch->classes.assign(ids.size(), 0);
+  } else {
+    const auto& classes = std::get<std::vector<int64_t>>(batch->columns.back());
+    batch->classes.assign(classes.begin(), classes.end());
+  }
+  if (!is_one_alone()) Expand(ids.size(), batch);
+  return absl::OkStatus();
+}
+
+void Examples::Expand(size_t examples, ExampleBatch* batch) const {
+  const auto width = static_cast<size_t>(width_);
+  batch->expanded.assign(examples * width, 0);
+  for (size_t column = 0; column < places_.size(); ++column) {
+    float* to = batch->expanded.data() + places_[column].first;
+    if (const auto* categories = std::get_if<std::vector<int64_t>>(&batch->columns[column])) {
+      for (size_t i = 0; i < examples; ++i) to[i * width + static_cast<size_t>((*categories)[i])] = 1;
+      continue;
+    }
+    const auto& numbers = std::get<std::vector<float>>(batch->columns[column]);
+    const auto of_column = static_cast<size_t>(places_[column].width);
+    for (size_t i = 0; i < examples; ++i) {
+      std::copy_n(numbers.data() + i * of_column, of_column, to + i * width);
+    }
+  }
+}
+
+}  // namespace downpour

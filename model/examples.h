@@ -1,0 +1,74 @@
+// The examples of a set as a model takes them: its inputs side by side, and labels.
+//
+//   auto train = Examples::Open(job.data, job.data.train, job.model);
+//   ExampleBatch batch;
+//   status = train->Read(ids, &batch);
+//   status = graph.LoadBatch(batch.inputs(), batch.classes, batch.numbers);
+//
+// Shapes: of data with records an input has its columns in the job's order; a number is itself, a category one-hot, so
+//   that an example has as many floats as the inputs are wide. Of IDX an example is its image, bytes as they lie.
+// Cost: of opening what OpenDataset costs; labels are counted in one pass over IDX, and over a sample of records:
+//   kMostCounted examples, in runs spread over the whole set.
+// Errors: the data set's, with file and place.
+// Threads: reading is const and may happen on several threads, each with a batch of its own.
+// Tests: tests/unit/model/examples_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "data/dataset.h"
+#include "job/job.h"
+#include "model/batch_memory.h"
+
+namespace downpour {
+
+struct ExampleBatch {
+  std::vector<int32_t> classes;  // of each example; where numbers are learned, 0
+  std::vector<float> numbers;    // likewise; empty where classes are learned
+  BatchInputs inputs() const;
+
+  std::vector<ColumnValues> columns;  // as they were read; those of the inputs, then the label
+  std::vector<float> expanded;        // of columns that are not one alone
+};
+
+class Examples {
+ public:
+  static constexpr uint64_t kMostCounted = uint64_t{1} << 16;
+
+  static absl::StatusOr<Examples> Open(const DataSpec& data, const SetFiles& files, const ModelSpec& model);
+
+  const Dataset& data() const { return *data_; }
+  uint64_t size() const { return data_->size(); }
+  int64_t width() const { return width_; }
+  InputType input_type() const;
+  // One more than the largest class that was counted; 0 where numbers are learned.
+  int64_t classes() const { return static_cast<int64_t>(label_counts_.size()); }
+  Guess GuessOf(const ModelSpec& model, int64_t outputs) const;
+
+  absl::Status Read(absl::Span<const uint64_t> ids, ExampleBatch* batch) const;
+
+ private:
+  struct Place {  // of a column among an example's floats
+    int64_t first = 0;
+    int64_t width = 1;
+  };
+
+  absl::Status FindColumns(const DataSpec& data, const ModelSpec& model);
+  absl::Status LookAtLabels(const DataSpec& data);
+  bool is_one_alone() const { return places_.empty(); }
+  void Expand(size_t examples, ExampleBatch* batch) const;
+
+  std::unique_ptr<Dataset> data_;
+  std::vector<size_t> columns_;  // in data_; the last one is the label
+  std::vector<Place> places_;    // of the columns before it; none where one column is all of an example
+  int64_t width_ = 0;
+  std::vector<uint64_t> label_counts_;
+  double variance_ = 0;  // of labels that are numbers
+};
+
+}  // namespace downpour
