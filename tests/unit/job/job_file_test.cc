@@ -72,7 +72,7 @@ data: {format: parquet, train: {images: a}}
                   AllOf(HasSubstr("j.yaml:9:11: training.epochs: is 0, but must lie between 1 and")),
                   AllOf(HasSubstr("j.yaml:10:3: the key epochs stands here a second time, the first in line 9")),
                   AllOf(HasSubstr("j.yaml:11:16: data.format: is parquet, but must be one of idx")),
-                  AllOf(HasSubstr("j.yaml:11:28: data.train.labels: is missing"))));
+                  AllOf(HasSubstr("j.yaml:11:32: data.train.labels: is missing"))));
 }
 
 TEST(JobFile, UnknownKeysWithoutANeighbourListTheKnownOnes) {
