@@ -291,6 +291,7 @@ void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors
     input->columns = ReadWords(columns, path, kMostColumns, errors);
   }
   reader.FailOnlyWith("shape", "data of another format", "that of an input of columns follows from them");
+  if (known.empty()) return;  // which is told
   int64_t width = 0;
   for (const std::string& name : input->columns) {
     const auto column = std::find(known.begin(), known.end(), name);
@@ -304,7 +305,7 @@ void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors
                                      "is missing: which of data.columns it has, side by side; " + what, meant)
                        : reader.Fail(*columns, "columns", what, meant);
   }
-  input->shape = {width};
+  if (width > 0) input->shape = {width};
 }
 
 }  // namespace downpour

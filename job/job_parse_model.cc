@@ -174,7 +174,7 @@ void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& da
   for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
     const size_t before = errors.count();
     InputSpec input = ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), data, errors);
-    if (errors.count() != before) faults.inputs.insert(model->inputs.size());
+    if (errors.count() != before || input.shape.empty()) faults.inputs.insert(model->inputs.size());
     faults.names |= input.name.empty();
     model->inputs.push_back(std::move(input));
   }

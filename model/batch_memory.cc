@@ -56,7 +56,7 @@ absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32
   const int64_t batch = static_cast<int64_t>(labels.size());
   const auto* const bytes = std::get_if<absl::Span<const uint8_t>>(&inputs);
   const InputType type = bytes != nullptr ? InputType::kBytes : InputType::kFp32;
-  const size_t count = std::visit([](auto numbers) { return numbers.size(); }, inputs);
+  const size_t count = std::visit([](auto values) { return values.size(); }, inputs);
   if (batch < 1 || batch > shapes_.max_batch || static_cast<int64_t>(count) != batch * shapes_.input_width ||
       type != shapes_.input_type || (!numbers.empty() && numbers.size() != labels.size())) {
     return absl::InvalidArgumentError(absl::StrCat(count, " ", NameOf(type), " and ", batch,

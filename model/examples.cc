@@ -3,31 +3,14 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <variant>
 
+#include "data/sample_ids.h"
+
 namespace downpour {
 namespace {
-
-constexpr uint64_t kRun = 64;
-
-// The ids to count labels by: all, or runs that are spread evenly.
-std::vector<uint64_t> Sample(uint64_t size, uint64_t most) {
-  std::vector<uint64_t> ids(std::min(size, most));
-  if (size <= most) {
-    std::iota(ids.begin(), ids.end(), 0);
-    return ids;
-  }
-  const uint64_t runs = most / kRun;
-  for (uint64_t i = 0; i < ids.size(); ++i) {
-    const auto first = static_cast<uint64_t>(static_cast<double>(size - kRun) / static_cast<double>(runs) *
-                                             static_cast<double>(i / kRun));
-    ids[i] = first + i % kRun;
-  }
-  return ids;
-}
 
 double VarianceOf(absl::Span<const float> numbers) {
   double mean = 0, squares = 0, count = 0;  // Welford 1962
@@ -94,7 +77,7 @@ absl::Status Examples::LookAtLabels(const DataSpec& data) {
     if (counts.ok()) label_counts_ = *std::move(counts);
     return counts.status();
   }
-  const std::vector<uint64_t> ids = Sample(size(), kMostCounted);
+  const std::vector<uint64_t> ids = SampleIds(size(), kMostCounted);
   ColumnValues values;
   if (absl::Status read = data_->ReadBatch(ids, {&label, 1}, {&values, 1}); !read.ok()) return read;
   if (const auto* numbers = std::get_if<std::vector<float>>(&values)) {

@@ -141,7 +141,7 @@ class Trainer::Session {
       if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
       const std::vector<float> labels = metrics_.empty() ? std::vector<float>() : Labels();  // before the next ones
       auto totals = graph_->Evaluate([&] {
-        if (batch + 1 < end) PrefetchBatch(eval_, EvalBatch(batch + 1));
+        if (batch + 1 < end) PrefetchBatch(*eval_, EvalBatch(batch + 1));
       });
       if (!totals.ok()) return totals.status();
       evaluated.loss_sum += totals->loss;

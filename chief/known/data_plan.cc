@@ -21,6 +21,7 @@ constexpr size_t kMaxErrorWords = 512;  // of what a worker says is wrong
 // data.train (a, b): as the job file names it.
 std::string NameOf(const char* key, const SetFiles& files) {
   if (files.empty()) return absl::StrCat(key, " of downpour.fit");
+  if (!files.files.empty()) return absl::StrCat("data.", key, " (", absl::StrJoin(files.files, ", "), ")");
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }
 

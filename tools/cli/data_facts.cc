@@ -1,12 +1,17 @@
 #include "tools/cli/data_facts.h"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "data/dataset.h"
 #include "data/idx.h"
+#include "data/sample_ids.h"
 #include "job/variables.h"
 #include "runtime/posix/initial_values.h"
 #include "schema/text.h"
@@ -15,6 +20,8 @@ namespace downpour {
 namespace {
 
 constexpr const char* kRemedy = "name whole files that belong together, and a model that fits them";
+
+constexpr uint64_t kMostLookedAt = uint64_t{1} << 13;  // records
 
 constexpr const char* kRemedyOfAbsence =
     "bring it there, or correct the path: one in the job file counts from its folder, one of --set from here";
@@ -37,8 +44,12 @@ class DataLook {
       facts_.eval_examples = counts.eval_examples;
       return std::move(facts_);
     }
-    facts_.train_examples = LookAtPair(job_.data.train, "data.train");
-    facts_.eval_examples = LookAtPair(job_.data.eval, "data.eval");
+    const auto look_at = [this](const SetFiles& files, const char* key) -> std::optional<uint64_t> {
+      if (files.empty() || IsWrong(key)) return std::nullopt;
+      return job_.data.has_records() ? LookAtRecords(files, key) : LookAtPair(files, key);
+    };
+    facts_.train_examples = look_at(job_.data.train, "data.train");
+    facts_.eval_examples = look_at(job_.data.eval, "data.eval");
     return std::move(facts_);
   }
 
@@ -83,7 +94,6 @@ class DataLook {
   // The examples of one pair of files, which stand under `key`.
   std::optional<uint64_t> LookAtPair(const SetFiles& files, const std::string& key) {
     const std::string images_key = key + ".images", labels_key = key + ".labels";
-    if (files.empty() || IsWrong(key)) return std::nullopt;
     const auto images = ReadIdxSizes(files.images, 3);
     const auto labels = ReadIdx(files.labels, 1);
     for (const auto& [at, file, status] : {std::tuple(images_key, files.images, images.status()),
@@ -108,12 +118,39 @@ class DataLook {
     return images->at(0);
   }
 
+  // Of one set, whose columns and labels a sample is read of.
+  std::optional<uint64_t> LookAtRecords(const SetFiles& files, const std::string& key) {
+    for (const char* wrong : {"data.columns", "data.label", "data.fields", "data.separator"}) {
+      if (IsWrong(wrong)) return std::nullopt;
+    }
+    const absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(job_.data, files);
+    if (absl::IsNotFound(data.status())) {
+      facts_.absent.push_back(absl::StrJoin(files.files, ", "));
+      facts_.absences.push_back(PlacedAt(read_, key, std::string(data.status().message()), kRemedyOfAbsence));
+      return std::nullopt;
+    }
+    std::vector<size_t> columns(job_.data.columns.size() + 1);
+    std::iota(columns.begin(), columns.end(), 0);
+    std::vector<ColumnValues> values(columns.size());
+    absl::Status status = data.status();
+    if (status.ok())
+      status = (*data)->ReadBatch(SampleIds((*data)->size(), kMostLookedAt), columns, absl::MakeSpan(values));
+    if (!status.ok()) {
+      facts_.errors.push_back(PlacedAt(read_, key, std::string(status.message()), ""));
+      return std::nullopt;
+    }
+    const auto* labels = std::get_if<std::vector<int64_t>>(&values.back());
+    if (labels != nullptr && !labels->empty()) CountClasses(*labels, absl::StrJoin(files.files, ", "), key);
+    return (*data)->size();
+  }
+
   // Too many units learn that the others never come.
-  void CountClasses(const std::vector<uint8_t>& labels, const std::string& file, const std::string& key) {
+  template <typename Label>
+  void CountClasses(const std::vector<Label>& labels, const std::string& file, const std::string& key) {
     const auto [least, most] = std::minmax_element(labels.begin(), labels.end());
-    const int64_t classes = *most + 1;
-    const bool is_one = *least == *most && key == "data.train.labels";
-    if (!units_ || (classes == *units_ && !is_one) || (classes < *units_ && key != "data.train.labels")) return;
+    const int64_t classes = int64_t{*most} + 1;
+    const bool is_train = key.starts_with("data.train"), is_one = *least == *most && is_train;
+    if (!units_ || (classes == *units_ && !is_one) || (classes < *units_ && !is_train)) return;
     const std::string held = is_one ? absl::StrCat("of one class alone, ", classes - 1)
                                     : absl::StrCat("of ", classes, " classes (0 to ", classes - 1, ")");
     const std::string what = absl::StrCat(file, " holds labels ", held, ", but ", OutputPlace(),
@@ -153,6 +190,7 @@ DataFacts CountExamples(const JobSpec& job) {
   const auto count = [&](const SetFiles& files, int64_t by_code) -> std::optional<uint64_t> {
     if (job.data.format == kPythonFormat && by_code > 0) return static_cast<uint64_t>(by_code);
     if (job.data.format == kPythonFormat || files.empty()) return std::nullopt;
+    if (job.data.has_records()) return std::nullopt;
     const absl::StatusOr<std::vector<uint32_t>> sizes = ReadIdxHeader(files.images, 3);
     return sizes.ok() ? std::optional<uint64_t>(sizes->at(0)) : std::nullopt;
   };

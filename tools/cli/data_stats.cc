@@ -1,6 +1,7 @@
 #include "tools/cli/data_stats.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -48,7 +49,9 @@ void ColumnStats::Add(std::string_view field) {
     ++numbers_;
     least_ = numbers_ == 1 ? *number : std::min(least_, *number);
     most_ = numbers_ == 1 ? *number : std::max(most_, *number);
-    mean_ += (*number - mean_) / static_cast<double>(numbers_);
+    const double beside = *number - mean_;  // Welford 1962
+    mean_ += beside / static_cast<double>(numbers_);
+    squares_ += beside * (*number - mean_);
   }
   const auto known = distinct_.find(field);
   if (known != distinct_.end()) {
@@ -58,6 +61,10 @@ void ColumnStats::Add(std::string_view field) {
   } else {
     has_more_ = true;
   }
+}
+
+double ColumnStats::deviation() const {
+  return numbers_ == 0 ? 0 : std::sqrt(squares_ / static_cast<double>(numbers_));
 }
 
 const char* ColumnStats::type() const {

@@ -35,6 +35,7 @@ class ColumnStats {
   double least() const { return least_; }
   double most() const { return most_; }
   double mean() const { return mean_; }
+  double deviation() const;  // of the population
   // Values and how often each is there. Beyond the most that may be kept, and of longer ones, none is counted.
   const std::map<std::string, uint64_t, std::less<>>& distinct() const { return distinct_; }
   bool has_more() const { return has_more_; }  // than that
@@ -42,7 +43,7 @@ class ColumnStats {
  private:
   size_t most_distinct_;
   uint64_t missing_ = 0, values_ = 0, integers_ = 0, numbers_ = 0;
-  double least_ = 0, most_ = 0, mean_ = 0;
+  double least_ = 0, most_ = 0, mean_ = 0, squares_ = 0;
   std::map<std::string, uint64_t, std::less<>> distinct_;
   bool has_more_ = false;
 };

@@ -15,6 +15,7 @@
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
 #include "schema/text.h"
+#include "tools/cli/data_job.h"
 #include "tools/cli/data_stats.h"
 #include "tools/cli/verbs.h"
 #include "tools/digits.h"
@@ -37,6 +38,7 @@ struct FileOptions {
   std::string separator = "auto";
   std::string header = "auto";
   int64_t records = 10;
+  std::string label, eval;
   bool as_json = false;
 };
 
@@ -160,6 +162,16 @@ absl::Status ShowStats(const FileOptions& options, const OpenedCsv& csv, Streams
   return absl::OkStatus();
 }
 
+absl::Status ShowJob(const FileOptions& options, const OpenedCsv& csv, Streams streams) {
+  const absl::StatusOr<CsvStats> stats = StatsOf(*csv.source, csv.dialect);
+  if (!stats.ok()) return stats.status();
+  NoteBad("data job", stats->bad, streams);
+  const absl::StatusOr<std::string> job =
+      JobOn(*stats, csv.dialect, {.train = options.file, .eval = options.eval, .label = options.label});
+  if (job.ok()) streams.out << *job;
+  return job.status();
+}
+
 using ShowCsv = absl::Status (*)(const FileOptions& options, const OpenedCsv& csv, Streams streams);
 
 int ShowFile(const FileOptions& options, const std::string& verb, ShowCsv show, Streams streams) {
@@ -179,7 +191,6 @@ void AddFileOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--header", options->header, "Whether the first record has the columns' names")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str();
-  AddFormatOption(app, "How to show it", &options->as_json);
 }
 
 std::function<int()> SetUpData(CLI::App& app, Streams streams) {
@@ -197,9 +208,15 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
       ->capture_default_str();
   CLI::App* stats = app.add_subcommand("stats", "Show types, counts, missing values and ranges of a CSV file");
   AddFileOptions(*stats, file.get());
+  for (CLI::App* shown : {head, stats}) AddFormatOption(*shown, "How to show it", &file->as_json);
+  CLI::App* job = app.add_subcommand("job", "Write a job file that trains on a CSV file, to begin with");
+  AddFileOptions(*job, file.get());
+  job->add_option("--label", file->label, "The column that is learned")->required();
+  job->add_option("--eval", file->eval, "Another file of the same columns, by which the training is judged");
   app.require_subcommand(1);
   return [=]() -> int {
     if (draw->parsed()) return WriteDigits(*digits, streams);
+    if (job->parsed()) return ShowFile(*file, "data job", &ShowJob, streams);
     return head->parsed() ? ShowFile(*file, "data head", &ShowHead, streams)
                           : ShowFile(*file, "data stats", &ShowStats, streams);
   };
@@ -210,6 +227,7 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
 const Verb kDataVerb = {"data", "Look at data files, or draw a data set, so that nothing need be downloaded",
                         "  downpour data digits --out digits\n"
                         "  downpour data stats adult.data\n"
+                        "  downpour data job adult.data --label c14 > job.yaml\n"
                         "  downpour data head train.csv.gz -n 5 -o json\n",
                         "0 done, 1 it cannot be read or written", SetUpData};
 

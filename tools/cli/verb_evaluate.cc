@@ -107,9 +107,12 @@ int RunEvaluate(const EvaluateOptions& options, Streams streams) {
                     kExitBadJobFile);
   }
   if (job.job.data.eval.empty()) {
-    return Complain(streams, "evaluate",
-                    "the job names no data.eval; name one by --set data.eval.images=PATH --set data.eval.labels=PATH",
-                    kExitBadJobFile);
+    return Complain(
+        streams, "evaluate",
+        job.job.data.has_records()
+            ? "the job names no data.eval; name one by --set data.eval=PATH"
+            : "the job names no data.eval; name one by --set data.eval.images=PATH --set data.eval.labels=PATH",
+        kExitBadJobFile);
   }
   const absl::StatusOr<Evaluated> result = Evaluate(job.job, *checkpoint);
   if (!result.ok()) return Complain(streams, "evaluate", std::string(result.status().message()), kExitFailed);

@@ -53,13 +53,29 @@ python: {module: t, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410
 model: {variables: [{name: v, shape: []}], initializeFrom: f}
 data: {format: python, trainExamples: 1}
 )";
+constexpr char kLeastOfRecords[] = R"(name: least
+model:
+  inputs: [{name: x}]
+  layers: [{dense: {units: 2}}]
+data:
+  format: csv
+  train: a.csv
+  columns: [{name: x}]
+  label: {column: y}
+)";
 const std::map<std::string, int> kLayerOf = {
     {"dense", 0}, {"activation", 1}, {"dropout", 2}, {"add", 3}, {"concat", 4}};
 
+const char* LeastFor(const std::string& key) {
+  if (absl::StartsWith(key, "model.variables")) return kLeastOfPython;
+  const bool of_records = absl::StartsWith(key, "data.columns") || absl::StartsWith(key, "data.label") ||
+                          key == "data.skip" || key == "data.blockExamples" || key == "data.order";
+  return of_records ? kLeastOfRecords : kLeast;
+}
+
 std::string ErrorsText(const std::string& entry) {
-  const bool is_own = absl::StartsWith(entry, "model.variables");
   std::string text;
-  for (const JobError& error : ParseJob(is_own ? kLeastOfPython : kLeast, "least", {entry}).errors) {
+  for (const JobError& error : ParseJob(LeastFor(entry), "least", {entry}).errors) {
     text += ToString(error) + "\n";
   }
   return text;
@@ -149,9 +165,9 @@ TEST(JobDocs, DocumentedDefaultsAreTheParsers) {
     if (absl::StrContains(row.key, "stopEarly")) {
       overrides = {"data.eval={images: c, labels: d}", "training.stopEarly={}"};
     }
-    const std::string without = CanonicalJob(ParseJob(kLeast, "least", overrides).job);
+    const std::string without = CanonicalJob(ParseJob(LeastFor(row.key), "least", overrides).job);
     overrides.push_back(PathOf(row.key) + "=" + row.default_text);
-    const JobFileResult with = ParseJob(kLeast, "least", overrides);
+    const JobFileResult with = ParseJob(LeastFor(row.key), "least", overrides);
     ASSERT_THAT(with.errors, IsEmpty()) << ToString(with.errors[0]);
     EXPECT_EQ(CanonicalJob(with.job), without) << row.key;
     ++checked;

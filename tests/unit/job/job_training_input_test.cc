@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "job/job_file.h"
+
 namespace downpour {
 namespace {
 

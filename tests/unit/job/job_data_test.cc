@@ -1,0 +1,176 @@
+// Data with records in a job file: what is read, what it comes to in the model, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "job/job_file.h"
+#include "job/slice_grid.h"
+#include "job/variables.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string JobOnRecords(const std::string& data, const std::string& model = "") {
+  const std::string usual = "  inputs: [{name: x, columns: all}]\n  layers: [{dense: {units: 2}}]\n";
+  return absl::StrCat("name: j\nmodel:\n", model.empty() ? usual : model, "data:\n  format: csv\n", data);
+}
+constexpr char kRecords[] = "  train: a.csv\n  columns: [age, {name: job, vocabulary: [x, 'y']}]\n  label: income\n";
+
+std::string RefusalOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const JobFileResult result = ParseJob(text, "j.yaml", overrides);
+  return result.ok() ? "" : ToString(result.errors[0]);
+}
+
+JobSpec GoodJob(const std::string& text) {
+  const JobFileResult result = ParseJob(text, "j.yaml");
+  for (const JobError& error : result.errors) ADD_FAILURE() << ToString(error);
+  return result.job;
+}
+
+TEST(JobDataTest, ColumnsSayWhatTheyAre) {
+  const JobSpec job = GoodJob(JobOnRecords(R"(  train: {files: [a.csv, b-*.csv]}
+  eval: c.csv
+  label: {column: income, classes: [[<=50K, <=50K.], ">50K"]}
+  separator: tab
+  header: true
+  skip: 3
+  columns:
+    - age
+    - {name: gain, from: capital gain, clip: [0, 100], log: true, scale: {mean: 2, deviation: 0.5}, default: 0}
+    - {name: group, from: age, buckets: [18, 65]}
+    - {name: job, vocabulary: [a, 1, ""]}
+    - {name: crossed, from: [age, job], hash: 10}
+)"));
+  EXPECT_THAT(job.data.train.files, ElementsAre("a.csv", "b-*.csv"));
+  EXPECT_THAT(job.data.eval.files, ElementsAre("c.csv"));
+  EXPECT_EQ(job.data.separator, '\t');
+  EXPECT_EQ(job.data.order, DataOrder::kBlocks);
+  EXPECT_EQ(job.data.skip, 3);
+  EXPECT_THAT(job.data.label.classes, ElementsAre(ElementsAre("<=50K", "<=50K."), ElementsAre(">50K")));
+  const std::vector<ColumnSpec>& columns = job.data.columns;
+  ASSERT_EQ(columns.size(), 5u);
+  EXPECT_THAT(columns[0].from, ElementsAre("age"));
+  EXPECT_EQ(columns[1].from[0], "capital gain");
+  EXPECT_EQ(columns[1].fill, 0);
+  EXPECT_EQ(columns[1].most, 100);
+  EXPECT_TRUE(columns[1].log);
+  EXPECT_EQ(columns[1].deviation, 0.5);
+  EXPECT_EQ(columns[2].categories(), 3);
+  EXPECT_EQ(columns[3].categories(), 4) << "all other words are one more";
+  EXPECT_THAT(columns[3].vocabulary, ElementsAre("a", "1", ""));
+  EXPECT_THAT(columns[4].from, ElementsAre("age", "job"));
+  EXPECT_EQ(job.model.inputs[0].shape, std::vector<int64_t>{1 + 1 + 3 + 4 + 10});
+}
+
+TEST(JobDataTest, WhatIsWrittenIsRead) {
+  for (const char* data :
+       {kRecords,
+        "  train: a\n  columns: [{name: a, default: 0.1, scale: {mean: 1.5}}, {name: b, hash: 7, from: [x, y]}]\n"
+        "  label: {column: '1', classes: [['0', no], '1']}\n  fields: [a, x, y, '1']\n  separator: ';'\n"
+        "  order: examples\n  skip: 9\n  header: false\n  eval: [b, c]\n"}) {
+    const JobSpec job = GoodJob(JobOnRecords(data));
+    const absl::StatusOr<JobSpec> again = ParseCanonicalJob(CanonicalJob(job));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, job) << CanonicalJob(job);
+  }
+}
+
+TEST(JobDataTest, AJobOfIdxIsWrittenAsBefore) {
+  const std::string text =
+      "name: j\nmodel:\n  inputs: [{name: x, shape: [4]}]\n  layers: [{dense: {units: 2}}]\n"
+      "data:\n  train: {images: a, labels: b}\n";
+  EXPECT_THAT(CanonicalJob(GoodJob(text)), HasSubstr(R"("data":{"format":"idx","train":{"images":"a","labels":"b"}})"));
+  EXPECT_THAT(CanonicalJob(GoodJob(text)), HasSubstr(R"("inputs":[{"name":"x","shape":[4]}])"));
+}
+
+TEST(JobDataTest, SeveralInputsTakeColumnsByName) {
+  const JobSpec job = GoodJob(JobOnRecords(kRecords,
+                                           "  inputs: [{name: job}, {name: deep, columns: [age, job]}]\n"
+                                           "  layers: [{dense: {units: 3}, from: deep}, {concat: {}, from: [dense_0, "
+                                           "job]}, {dense: {units: 2}}]\n"));
+  EXPECT_THAT(job.model.inputs[0].columns, ElementsAre("job"));
+  EXPECT_EQ(job.model.inputs[0].shape[0], 3);
+  EXPECT_EQ(job.model.inputs[1].shape[0], 4);
+}
+
+TEST(JobDataTest, ASquaredErrorOfOneOutputLearnsNumbers) {
+  const std::string one = "  inputs: [{name: age}]\n  layers: [{dense: {units: 1}}]\n  loss: meanSquaredError\n";
+  EXPECT_TRUE(GoodJob(JobOnRecords(kRecords, one)).data.label.is_number);
+  EXPECT_FALSE(GoodJob(JobOnRecords(kRecords)).data.label.is_number);
+  const std::string classes = "  train: a\n  columns: [age]\n  label: {column: y, classes: [a, b]}\n";
+  EXPECT_FALSE(GoodJob(JobOnRecords(classes, one)).data.label.is_number) << "words are classes";
+}
+
+TEST(JobDataTest, ThePlanIsOfColumnsLabelsAndOrder) {
+  const JobSpec job = GoodJob(JobOnRecords(kRecords));
+  const auto differs = [&](const std::function<void(DataSpec*)>& change) {
+    JobSpec other = job;
+    change(&other.data);
+    return PlanDifferences(other, job);
+  };
+  EXPECT_THAT(differs([](DataSpec* data) { data->columns[0].mean = 1; }), ElementsAre("data.columns"));
+  EXPECT_THAT(differs([](DataSpec* data) { data->label.classes = {{"a"}}; }), ElementsAre("data.label"));
+  EXPECT_THAT(differs([](DataSpec* data) { data->order = DataOrder::kExamples; }), ElementsAre("data.order"));
+  EXPECT_THAT(differs([](DataSpec* data) { data->block_examples = 1; }), ElementsAre("data.blockExamples"));
+  EXPECT_THAT(differs([](DataSpec* data) { data->fields = {"x"}; }), ElementsAre("data.fields"));
+  EXPECT_THAT(differs([](DataSpec* data) { data->train.files = {"elsewhere"}; }), IsEmpty());
+}
+
+TEST(JobDataTest, PathsBeginAtTheJobsFolderOrWhereTheyWereSet) {
+  JobFileResult read = ParseJob(JobOnRecords("  train: [a.csv, /b.csv]\n  eval: c.csv\n  columns: [age]\n  label: y\n"),
+                                "j.yaml", {"data.eval=d.csv"});
+  ResolveDataPaths("/job", "/here", &read);
+  EXPECT_THAT(read.job.data.train.files, ElementsAre("/job/a.csv", "/b.csv"));
+  EXPECT_THAT(read.job.data.eval.files, ElementsAre("/here/d.csv"));
+}
+
+struct Refusal {
+  const char* override_;
+  const char* error;
+};
+
+TEST(JobDataTest, WhatMakesNoSenseIsNamed) {
+  const Refusal refusals[] = {
+      {"data.columns.0={name: job}", "two columns are named job"},
+      {"data.columns.0={name: label}", "label is the name of what is learned"},
+      {"data.columns.0={name: age, buckets: [2, 1]}", "data.columns.0.buckets.1: is not above the boundary before it"},
+      {"data.columns.0={name: age, hash: 3, vocabulary: [a]}", "a column is of one kind"},
+      {"data.columns.0={name: age, from: [a, b]}", "several fields are crossed, which needs hash"},
+      {"data.columns.0={name: age, hash: 3, log: true}", "log: means something only with a number"},
+      {"data.columns.0={name: age, hash: 3, default: 1}", "default: means something only with a number or buckets"},
+      {"data.columns.0={name: age, clip: [1]}", "must be a list of two numbers"},
+      {"data.columns.0={name: age, clip: [2, 1]}", "must have the smaller number first"},
+      {"data.columns.0={name: age, scale: {deviation: 0}}", "deviation: is 0, but must be above 0"},
+      {"data.columns.0={name: age, scale: {deviatoin: 1}}", "deviatoin: unknown key"},
+      {"data.columns.1.vocabulary=[a, a]", "'a' stands there twice"},
+      {"data.label={column: y, classes: [[a, b], b]}", "'b' stands there twice"},
+      {"data.separator=ab", "must be one character"},
+      {"data.fields=[a, a]", "'a' stands there twice"},
+      {"data.train={files: {a: b}}", "data.train.files: must be a path or a list of paths"},
+      {"data.train=[]", "data.train"},
+      {"data.trainExamples=3", "means something only with format: python"},
+      {"data.order=sorted", "must be one of examples, blocks"},
+      {"model.inputs.0={name: x, columns: [aeg]}", "'aeg' is none of data.columns; did you mean age?"},
+      {"model.inputs.0={name: x}", "columns: is missing: which of data.columns it has"},
+      {"model.inputs.0={name: age, shape: [1]}", "shape: means something only with data of another format"},
+  };
+  for (const Refusal& refusal : refusals) {
+    EXPECT_THAT(RefusalOf(JobOnRecords(kRecords), {refusal.override_}), HasSubstr(refusal.error)) << refusal.override_;
+  }
+  const JobFileResult bare = ParseJob(JobOnRecords("  train: a\n  label: y\n"), "j.yaml");
+  ASSERT_EQ(bare.errors.size(), 1u) << ToString(bare.errors[0]);
+  EXPECT_THAT(ToString(bare.errors[0]), HasSubstr("data.columns: is missing"));
+  EXPECT_THAT(RefusalOf(JobOnRecords("  train: a\n  columns: [age]\n")), HasSubstr("data.label: is missing"));
+  const std::string idx =
+      "name: j\nmodel:\n  inputs: [{name: x, shape: [4], columns: [a]}]\n"
+      "  layers: [{dense: {units: 2}}]\ndata: {train: {images: a, labels: b}, skip: 1}\n";
+  EXPECT_THAT(RefusalOf(idx), HasSubstr("model.inputs.0.columns: means something only with"));
+  EXPECT_THAT(ToString(ParseJob(idx, "j").errors[1]), HasSubstr("data.skip: means something only with"));
+}
+
+}  // namespace
+}  // namespace downpour
