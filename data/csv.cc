@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -25,13 +26,77 @@ constexpr size_t kGuessedBytes = size_t{1} << 20;  // or as many as have so many
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
-  return text;
+// Up to the separator or line end behind it; false where that is not there yet.
+bool TakePlain(std::string_view text, char separator, bool at_end, size_t* at, std::string_view* field) {
+  const std::string_view rest = text.substr(*at);
+  size_t size = 0;
+  while (size < rest.size() && rest[size] != separator && rest[size] != '\n') ++size;
+  if (size == rest.size() && !at_end) return false;
+  *at += size;
+  std::string_view found = rest.substr(0, size);
+  if (size == rest.size() || rest[size] == '\n') {
+    if (found.ends_with('\r')) found.remove_suffix(1);
+  }
+  *field = TrimmedField(found);
+  return true;
+}
+
+absl::StatusOr<bool> TakeQuoted(std::string_view text, char separator, bool at_end, size_t* at, std::string_view* field,
+                                std::deque<std::string>* unquoted) {
+  const size_t begin = *at + 1;
+  bool has_doubled = false;
+  size_t end = begin;
+  for (;; end += 2) {
+    end = text.find(kQuote, end);
+    const bool is_known = end != std::string_view::npos && (end + 1 < text.size() || at_end);
+    if (!is_known && !at_end) return false;
+    if (!is_known) return absl::InvalidArgumentError("a quote is not closed");
+    if (end + 1 == text.size() || text[end + 1] != kQuote) break;
+    has_doubled = true;
+  }
+  *field = text.substr(begin, end - begin);
+  if (has_doubled) {
+    std::string& plain = unquoted->emplace_back();
+    for (size_t i = 0; i < field->size(); ++i) {
+      plain += (*field)[i];
+      if ((*field)[i] == kQuote) ++i;
+    }
+    *field = plain;
+  }
+  std::string_view behind;
+  *at = end + 1;
+  if (!TakePlain(text, separator, at_end, at, &behind)) return false;
+  if (behind.empty()) return true;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", OneLine(behind.substr(0, 20), 20), "' stands behind a closing quote"));
 }
 
 }  // namespace
+
+absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, char separator, bool at_end,
+                                      std::vector<std::string_view>* fields, std::deque<std::string>* unquoted) {
+  fields->clear();
+  unquoted->clear();
+  if (text.empty()) return 0;
+  size_t at = 0;
+  for (;;) {
+    if (fields->size() == kMostCsvFields) {
+      return absl::InvalidArgumentError(absl::StrCat("more than ", kMostCsvFields, " fields: is this the separator?"));
+    }
+    std::string_view& field = fields->emplace_back();
+    while (at < text.size() && IsBlank(text[at]) && text[at] != separator) ++at;
+    if (at < text.size() && text[at] == kQuote) {
+      const absl::StatusOr<bool> whole = TakeQuoted(text, separator, at_end, &at, &field, unquoted);
+      if (!whole.ok()) return whole.status();
+      if (!*whole) return 0;
+    } else if (!TakePlain(text, separator, at_end, &at, &field)) {
+      return 0;
+    }
+    if (at == text.size() || text[at] == '\n') break;
+    ++at;  // the separator
+  }
+  return std::min(at + 1, text.size());
+}
 
 absl::StatusOr<bool> CsvReader::Next(std::vector<std::string_view>* fields) {
   for (;;) {
@@ -67,86 +132,27 @@ absl::Status CsvReader::Fill() {
                      " is 0; if a spreadsheet wrote it, as UTF-16, save it as CSV in UTF-8"));
   }
   if (!is_first) return absl::OkStatus();
-  if (text_.starts_with(kByteOrderMark)) text_.erase(0, kByteOrderMark.size());
-  const size_t end = text_.find('\n');
-  if (text_.starts_with(kSeparatorLine) && end >= kSeparatorLine.size() + 1 && end <= kSeparatorLine.size() + 2) {
-    text_.erase(0, end + 1);
+  if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  const std::string_view rest = std::string_view(text_).substr(at_);
+  const size_t end = rest.find('\n');
+  if (rest.starts_with(kSeparatorLine) && end >= kSeparatorLine.size() + 1 && end <= kSeparatorLine.size() + 2) {
+    at_ += end + 1;
     ++line_;
   }
+  end_ = at_;
   return absl::OkStatus();
 }
 
 absl::StatusOr<CsvReader::Parsed> CsvReader::Parse(std::vector<std::string_view>* fields) {
-  fields->clear();
-  unquoted_.clear();
-  if (at_ == text_.size()) return at_end_ ? Parsed::kBlank : Parsed::kNeedsMore;
   record_line_ = line_;
-  size_t at = at_;
-  for (;;) {
-    if (fields->size() == kMostCsvFields) {
-      return Wrong(absl::StrCat("more than ", kMostCsvFields, " fields: is this the separator?"));
-    }
-    std::string_view& field = fields->emplace_back();
-    while (at < text_.size() && IsBlank(text_[at]) && text_[at] != separator_) ++at;
-    if (at < text_.size() && text_[at] == kQuote) {
-      const absl::StatusOr<bool> whole = TakeQuoted(&at, &field);
-      if (!whole.ok()) return whole.status();
-      if (!*whole) return Parsed::kNeedsMore;
-    } else if (!TakePlain(&at, &field)) {
-      return Parsed::kNeedsMore;
-    }
-    if (at == text_.size() || text_[at] == '\n') break;
-    ++at;  // the separator
-  }
-  const bool is_blank = fields->size() == 1 && fields->front().empty() && text_[at_] != kQuote;
-  line_ += static_cast<uint64_t>(std::count(text_.begin() + at_, text_.begin() + at, '\n')) + (at < text_.size());
-  at_ = std::min(at + 1, text_.size());
-  return is_blank ? Parsed::kBlank : Parsed::kRecord;
-}
-
-// Up to the separator or line end behind it; false where that is not there yet.
-bool CsvReader::TakePlain(size_t* at, std::string_view* field) const {
-  const std::string_view rest = std::string_view(text_).substr(*at);
-  size_t size = 0;
-  while (size < rest.size() && rest[size] != separator_ && rest[size] != '\n') ++size;
-  if (size == rest.size() && !at_end_) return false;
-  *at += size;
-  std::string_view found = rest.substr(0, size);
-  if (size == rest.size() || rest[size] == '\n') {
-    if (found.ends_with('\r')) found.remove_suffix(1);
-  }
-  *field = Trimmed(found);
-  return true;
-}
-
-absl::StatusOr<bool> CsvReader::TakeQuoted(size_t* at, std::string_view* field) {
-  const std::string_view text = text_;
-  const size_t begin = *at + 1;
-  bool has_doubled = false;
-  size_t end = begin;
-  for (;; end += 2) {
-    end = text.find(kQuote, end);
-    const bool is_known = end != std::string_view::npos && (end + 1 < text.size() || at_end_);
-    if (!is_known && !at_end_) return false;
-    if (!is_known) return Wrong("a quote is not closed");
-    if (end + 1 == text.size() || text[end + 1] != kQuote) break;
-    has_doubled = true;
-  }
-  *field = text.substr(begin, end - begin);
-  if (has_doubled) {
-    std::string& plain = unquoted_.emplace_back();
-    for (size_t i = 0; i < field->size(); ++i) {
-      plain += (*field)[i];
-      if ((*field)[i] == kQuote) ++i;
-    }
-    *field = plain;
-  }
-  std::string_view behind;
-  *at = end + 1;
-  if (!TakePlain(at, &behind)) return false;
-  if (!behind.empty())
-    return Wrong(absl::StrCat("'", std::string(behind.substr(0, 20)), "' stands behind a closing quote"));
-  return true;
+  const std::string_view rest = std::string_view(text_).substr(at_);
+  const absl::StatusOr<size_t> taken = ParseCsvRecord(rest, separator_, at_end_, fields, &unquoted_);
+  if (!taken.ok()) return Wrong(std::string(taken.status().message()));
+  if (*taken == 0) return at_end_ ? Parsed::kBlank : Parsed::kNeedsMore;
+  line_ += static_cast<uint64_t>(std::count(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(*taken), '\n'));
+  at_ += *taken;
+  end_ += *taken;
+  return fields->size() == 1 && fields->front().empty() && rest.front() != kQuote ? Parsed::kBlank : Parsed::kRecord;
 }
 
 absl::Status CsvReader::Wrong(const std::string& what) const {
@@ -236,6 +242,12 @@ absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::option
   // With a wrong separator a quote may stand within a field, where it means nothing.
   if (dialect.fields < 2 && !first_error.ok()) return first_error;
   return dialect;
+}
+
+std::string_view TrimmedField(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 bool IsMissing(std::string_view field) {

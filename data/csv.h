@@ -32,21 +32,30 @@ namespace downpour {
 inline constexpr size_t kMostCsvRecord = size_t{16} << 20;  // bytes
 inline constexpr size_t kMostCsvFields = size_t{1} << 17;   // of a record
 
+// The record at the beginning of `text`: how many bytes it has with its line end, or 0 where more bytes are needed,
+// or there are none. One field with nothing in it is a line with nothing on it. `at_end`: nothing follows `text`.
+// Fields lie in `text`, or in *unquoted if they had doubled quotes. Errors: INVALID_ARGUMENT, without a place.
+absl::StatusOr<size_t> ParseCsvRecord(std::string_view text, char separator, bool at_end,
+                                      std::vector<std::string_view>* fields, std::deque<std::string>* unquoted);
+
 class CsvReader {
  public:
   // The source outlives this.
   CsvReader(const ByteSource& source, char separator) : source_(source), stream_(source), separator_(separator) {}
 
+  // Reads so much that end() and next_line() are known of the first record.
+  absl::Status Begin() { return stream_.offset() == 0 ? Fill() : absl::OkStatus(); }
   // The fields of the next record, which stay until the next call. False at the end. What has failed goes on failing.
   absl::StatusOr<bool> Next(std::vector<std::string_view>* fields);
   // Where the record that was read last begins: FILE:LINE.
   std::string place() const;
+  // Where what follows begins: in the unpacked bytes, and on which line.
+  uint64_t end() const { return end_; }
+  uint64_t next_line() const { return line_; }
 
  private:
   enum class Parsed { kRecord, kBlank, kNeedsMore };
   absl::StatusOr<Parsed> Parse(std::vector<std::string_view>* fields);
-  absl::StatusOr<bool> TakeQuoted(size_t* at, std::string_view* field);
-  bool TakePlain(size_t* at, std::string_view* field) const;
   absl::Status Fill();
   absl::Status Wrong(const std::string& what) const;
 
@@ -56,6 +65,7 @@ class CsvReader {
   std::string text_;  // read, and from at_ on no record yet
   size_t at_ = 0;
   bool at_end_ = false;  // of the source
+  uint64_t end_ = 0;     // where at_ is, of all its bytes
   uint64_t line_ = 1;    // on which at_ stands
   uint64_t record_line_ = 1;
   std::deque<std::string> unquoted_;  // fields of the record at hand that had doubled quotes
@@ -74,6 +84,8 @@ struct CsvDialect {
 // `separator`: where that is known.
 absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::optional<char> separator = std::nullopt);
 
+// Without blanks at both ends.
+std::string_view TrimmedField(std::string_view text);
 // Whether a field stands for no value: nothing, ?, and the words that pandas takes so (NA, NaN, null and others).
 bool IsMissing(std::string_view field);
 std::optional<double> NumberIn(std::string_view field);    // finite

@@ -3,29 +3,62 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "data/csv_records.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/record_format.h"
+#include "job/nearest_name.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
 
-// The formats of data files: each is one file of code, and one row here.
+constexpr size_t kMostShown = 20;     // names of fields in an error
+constexpr size_t kLongestShown = 64;  // of one of them
+
+// The formats of data files: each is one file of code, and one row here. One with records says how a file of it is
+// opened, any other how a set is.
 struct Format {
   const char* name;  // as data.format has it
-  absl::StatusOr<std::unique_ptr<Dataset>> (*open)(const DataSpec& data, const SetFiles& files);
+  absl::StatusOr<std::unique_ptr<Dataset>> (*open_set)(const SetFiles& files);
+  absl::StatusOr<std::unique_ptr<RecordFile>> (*open_file)(const DataSpec& data, const ByteSource& source);
 };
-constexpr Format kFormats[] = {
-    {kIdxFormat, [](const DataSpec&, const SetFiles& files) { return OpenIdxDataset(files); }}};
+constexpr Format kFormats[] = {{kIdxFormat, &OpenIdxDataset, nullptr}, {kCsvFormat, nullptr, &OpenCsvRecords}};
+
+absl::StatusOr<const Format*> FindFormat(const std::string& name) {
+  const auto* found =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& one) { return name == one.name; });
+  if (found != std::end(kFormats)) return found;
+  const auto append = [](std::string* out, const Format& one) { out->append(one.name); };
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.format: unknown format '", name, "'; known: ", absl::StrJoin(kFormats, ", ", append)));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataSpec& data, const SetFiles& files) {
-  const auto found = std::find_if(std::begin(kFormats), std::end(kFormats),
-                                  [&](const Format& one) { return data.format == one.name; });
-  if (found != std::end(kFormats)) return found->open(data, files);
-  const auto name = [](std::string* out, const Format& one) { out->append(one.name); };
-  return absl::InvalidArgumentError(
-      absl::StrCat("data.format: unknown format '", data.format, "'; known: ", absl::StrJoin(kFormats, ", ", name)));
+  const absl::StatusOr<const Format*> format = FindFormat(data.format);
+  if (!format.ok()) return format.status();
+  if ((*format)->open_set != nullptr) return (*format)->open_set(files);
+  return absl::UnimplementedError("data.format: " + data.format);
+}
+
+absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data, const ByteSource& source) {
+  const absl::StatusOr<const Format*> format = FindFormat(data.format);
+  if (!format.ok()) return format.status();
+  if ((*format)->open_file != nullptr) return (*format)->open_file(data, source);
+  return absl::InvalidArgumentError("data.format: files of " + data.format + " have no records");
+}
+
+absl::Status NoSuchField(const std::string& file, const std::string& field, const std::vector<std::string>& known) {
+  const std::string meant = WhatWasMeant(field, known);
+  const size_t shown = std::min(known.size(), kMostShown);
+  const std::string some = absl::StrJoin(known.begin(), known.begin() + static_cast<ptrdiff_t>(shown), ", ");
+  return absl::NotFoundError(absl::StrCat(
+      file, " has no field '", OneLine(field, kLongestShown), "'; ",
+      meant.empty()
+          ? absl::StrCat("it has ", OneLine(some, kMostShown * kLongestShown), shown < known.size() ? ", ..." : "")
+          : OneLine(meant, 2 * kLongestShown)));
 }
 
 }  // namespace downpour

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/csv_records.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -14,18 +15,12 @@ namespace {
 
 using Fields = std::vector<std::string_view>;
 
-std::vector<std::string> NumberedNames(size_t count) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) names.push_back(absl::StrCat("c", i));
-  return names;
-}
-
 // `take` returns false once it has enough.
 absl::Status Visit(const ByteSource& source, const CsvDialect& dialect, std::vector<std::string>* names,
                    const std::function<bool(const Fields&)>& take, BadRecords* bad) {
   CsvReader reader(source, dialect.separator);
   Fields fields;
-  if (!dialect.has_header) *names = NumberedNames(dialect.fields);
+  if (!dialect.has_header) *names = NumberedFields(dialect.fields);
   for (bool is_header = dialect.has_header;;) {
     const absl::StatusOr<bool> more = reader.Next(&fields);
     if (!more.ok()) return more.status();

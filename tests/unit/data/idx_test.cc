@@ -150,7 +150,9 @@ TEST_F(IdxTest, CountsMustAgreeAndFilesMustBeThere) {
   EXPECT_NE(Error().find("has 3 images"), std::string::npos) << Error();
   files_.labels = Path("absent");
   EXPECT_NE(Error().find("cannot open " + Path("absent")), std::string::npos) << Error();
-  EXPECT_FALSE(OpenDataset({.format = "parquet"}, files_).ok());
+  DataSpec unknown;
+  unknown.format = "parquet";
+  EXPECT_FALSE(OpenDataset(unknown, files_).ok());
 }
 
 }  // namespace

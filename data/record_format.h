@@ -1,0 +1,78 @@
+// The seam of formats whose files are records one behind the other: how a file is cut into records, and what the
+// fields of one record are. What is built on it (columns, labels, index, order) is the same for all of them.
+//
+//   auto file = OpenRecordFile(job.data, *source);
+//   const absl::StatusOr<CutRecord> cut = (*file)->Cut(text, at_end);
+//   auto reader = (*file)->NewReader({"age", "sex"});
+//   std::vector<FieldValue> values(2);
+//   auto status = (*reader)->Read(text.substr(0, cut->bytes), absl::MakeSpan(values));
+//
+// A new format: data/NAME_records.cc with both classes, and its row in data/formats.cc.
+// Threads: a RecordFile is const and may be used by several threads, a RecordReader by one.
+// Errors: INVALID_ARGUMENT or DATA_LOSS with what is wrong and the remedy, without file and place, which whoever reads
+//   puts before them. But OpenRecordFile and NewReader name the file.
+// Tests: tests/unit/data/csv_records_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "data/byte_source.h"
+#include "job/data_spec.h"
+
+namespace downpour {
+
+inline constexpr size_t kMostRecord = size_t{16} << 20;  // bytes
+
+// Of one field in one record: nothing, where the record lacks it; text, as it stands there; a number, where the format
+// has types.
+using FieldValue = std::variant<std::monostate, std::string_view, double, int64_t>;
+
+// A run of bytes that is one record with all that separates it from the next, or is none, as an empty line.
+struct CutRecord {
+  size_t bytes = 0;  // 0: more of the file is needed to tell
+  bool is_record = true;
+};
+
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  // The wanted fields of one record, as Cut cut it. Text stays until the next call, and as long as `record`. An error
+  // is one of this record alone: the next can be read.
+  virtual absl::Status Read(std::string_view record, absl::Span<FieldValue> values) = 0;
+};
+
+class RecordFile {
+ public:
+  virtual ~RecordFile() = default;
+
+  // Where its first record begins, in the unpacked bytes; what stands before is none, as a header.
+  virtual uint64_t begin() const { return 0; }
+  // On which line that is. 0: the file has no lines, and places in it are offsets.
+  virtual uint64_t first_line() const { return 0; }
+  // What decides, besides the records' bytes, what is read from them: equal of equal files.
+  virtual std::string layout() const = 0;
+
+  // `text` begins where a record does, and is at most kMostRecord bytes where more is asked for; `at_end`: nothing
+  // follows it. Cuts as far as the end of `text` only where that is certain, so that it does not matter in which pieces
+  // a file comes. An error: where the next record begins is not known.
+  virtual absl::StatusOr<CutRecord> Cut(std::string_view text, bool at_end) const = 0;
+  // Errors: NOT_FOUND for a field that no record of this file can have, with the near names.
+  virtual absl::StatusOr<std::unique_ptr<RecordReader>> NewReader(absl::Span<const std::string> wanted) const = 0;
+};
+
+// What the beginning of a file tells. The source is not used after it.
+absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data, const ByteSource& source);
+
+// For NewReader.
+absl::Status NoSuchField(const std::string& file, const std::string& field, const std::vector<std::string>& known);
+
+}  // namespace downpour
