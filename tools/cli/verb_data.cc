@@ -16,6 +16,7 @@
 #include "data/byte_source.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
+#include "tools/cli/data_split.h"
 #include "tools/cli/data_stats.h"
 #include "tools/cli/verbs.h"
 #include "tools/digits.h"
@@ -38,7 +39,9 @@ struct FileOptions {
   std::string separator = "auto";
   std::string header = "auto";
   int64_t records = 10;
-  std::string label, eval;
+  std::string label, eval, out;
+  std::vector<double> shares = {80, 20};
+  uint64_t seed = 1;
   bool as_json = false;
 };
 
@@ -47,6 +50,20 @@ int WriteDigits(const DigitsOptions& options, Streams streams) {
       WriteDigits(options.out, options.seed, options.hard ? Difficulty::kHard : Difficulty::kUsual);
   if (!status.ok()) return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
   streams.out << options.out << "\n";
+  return kExitDone;
+}
+
+char SeparatorOf(const FileOptions& options) { return options.separator == "tab" ? '\t' : options.separator.front(); }
+
+int SplitFile(const FileOptions& options, Streams streams) {
+  DataSpec data = {.format = kCsvFormat};
+  if (options.separator != "auto") data.separator = SeparatorOf(options);
+  if (options.header != "auto") data.header = options.header == "yes";
+  const auto sets = SplitRecords(data, options.file, options.out, options.shares, options.seed);
+  if (!sets.ok()) return Complain(streams, "data split", std::string(sets.status().message()), kExitFailed);
+  for (const SplitSet& set : *sets) {
+    streams.out << set.path << ": " << Counted(set.records, "record") << "\n";
+  }
   return kExitDone;
 }
 
@@ -59,8 +76,7 @@ absl::StatusOr<OpenedCsv> Open(const FileOptions& options) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(options.file);
   if (!source.ok()) return source.status();
   const std::optional<char> separator =
-      options.separator == "auto" ? std::nullopt
-                                  : std::optional(options.separator == "tab" ? '\t' : options.separator.front());
+      options.separator == "auto" ? std::nullopt : std::optional(SeparatorOf(options));
   absl::StatusOr<CsvDialect> dialect = GuessCsvDialect(**source, separator);
   if (!dialect.ok()) return dialect.status();
   if (dialect->fields == 0) return absl::InvalidArgumentError(options.file + " has no records");
@@ -213,9 +229,19 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   AddFileOptions(*job, file.get());
   job->add_option("--label", file->label, "The column that is learned")->required();
   job->add_option("--eval", file->eval, "Another file of the same columns, by which the training is judged");
+  CLI::App* split = app.add_subcommand("split", "Cut a CSV file into sets by a hash of each record");
+  AddFileOptions(*split, file.get());
+  split->add_option("--out", file->out, "Folder for train, eval and test; made if need be")->required();
+  split->add_option("--shares", file->shares, "Of train, eval and, if there are three, test")
+      ->delimiter(',')
+      ->expected(2, kMostSets)
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  split->add_option("--seed", file->seed, "Another seed cuts otherwise; the same one the same")->capture_default_str();
   app.require_subcommand(1);
   return [=]() -> int {
     if (draw->parsed()) return WriteDigits(*digits, streams);
+    if (split->parsed()) return SplitFile(*file, streams);
     if (job->parsed()) return ShowFile(*file, "data job", &ShowJob, streams);
     return head->parsed() ? ShowFile(*file, "data head", &ShowHead, streams)
                           : ShowFile(*file, "data stats", &ShowStats, streams);
@@ -228,6 +254,7 @@ const Verb kDataVerb = {"data", "Look at data files, or draw a data set, so that
                         "  downpour data digits --out digits\n"
                         "  downpour data stats adult.data\n"
                         "  downpour data job adult.data --label c14 > job.yaml\n"
+                        "  downpour data split people.csv --out sets --shares 80,20\n"
                         "  downpour data head train.csv.gz -n 5 -o json\n",
                         "0 done, 1 it cannot be read or written", SetUpData};
 
