@@ -6,6 +6,7 @@
 #include "data/csv_records.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/record_dataset.h"
 #include "data/record_format.h"
 #include "job/nearest_name.h"
 #include "schema/text.h"
@@ -40,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataSpec& data, const
   const absl::StatusOr<const Format*> format = FindFormat(data.format);
   if (!format.ok()) return format.status();
   if ((*format)->open_set != nullptr) return (*format)->open_set(files);
-  return absl::UnimplementedError("data.format: " + data.format);
+  return OpenRecordDataset(data, files);
 }
 
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data, const ByteSource& source) {
