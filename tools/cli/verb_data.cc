@@ -56,7 +56,8 @@ int WriteDigits(const DigitsOptions& options, Streams streams) {
 char SeparatorOf(const FileOptions& options) { return options.separator == "tab" ? '\t' : options.separator.front(); }
 
 int SplitFile(const FileOptions& options, Streams streams) {
-  DataSpec data = {.format = kCsvFormat};
+  DataSpec data;
+  data.format = kCsvFormat;
   if (options.separator != "auto") data.separator = SeparatorOf(options);
   if (options.header != "auto") data.header = options.header == "yes";
   const auto sets = SplitRecords(data, options.file, options.out, options.shares, options.seed);
