@@ -96,7 +96,9 @@ absl::StatusOr<Target> TargetOf(const std::string& name, const ColumnStats& colu
 }
 
 std::string DataOf(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices, const Target& target) {
-  const auto whole = [](const std::string& path) { return Quoted(std::filesystem::absolute(path).lexically_normal().string()); };
+  const auto whole = [](const std::string& path) {
+    return Quoted(std::filesystem::absolute(path).lexically_normal().string());
+  };
   return absl::StrCat("data:\n  format: csv\n  train: ", whole(choices.train), "\n",
                       choices.eval.empty() ? "  # eval: FILE, by which the training is judged\n"
                                            : absl::StrCat("  eval: ", whole(choices.eval), "\n"),

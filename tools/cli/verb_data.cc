@@ -236,7 +236,6 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   split->add_option("--shares", file->shares, "Of train, eval and, if there are three, test")
       ->delimiter(',')
       ->expected(2, kMostSets)
-      ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
   split->add_option("--seed", file->seed, "Another seed cuts otherwise; the same one the same")->capture_default_str();
   app.require_subcommand(1);
