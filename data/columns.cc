@@ -138,7 +138,7 @@ absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& 
   if (!spec.fill) {
     return Wrong(field, value,
                  absl::StrCat("stands for a missing value: give column ", Quoted(spec.name),
-                              " a fill, or leave such records out by data.skip"));
+                              " a default, or leave such records out by data.skip"));
   }
   *number = *spec.fill;
   return absl::OkStatus();

@@ -121,7 +121,7 @@ TEST(ColumnsTest, WhatIsNoNumberIsNamedWithTheRemedy) {
             "data.skip");
   EXPECT_EQ(
       Of(Number("n"), {"NA"sv}).error,
-      "field 'x': 'NA' stands for a missing value: give column 'n' a fill, or leave such records out by data.skip");
+      "field 'x': 'NA' stands for a missing value: give column 'n' a default, or leave such records out by data.skip");
   EXPECT_THAT(Of(Number("n"), {"1e300"sv}).error, HasSubstr("is beyond what a float holds: clip column 'n'"));
   EXPECT_THAT(Of(Number("n"), {std::numeric_limits<double>::infinity()}).error, HasSubstr("'inf' is no number"));
 }
