@@ -1,22 +1,50 @@
 #include "data/indexed_file.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/index_file.h"
 #include "data/record_scan.h"
+#include "data/set_files.h"
 #include "data/unpacked.h"
 #include "data/word_hash.h"
+#include "schema/text.h"
 
 namespace downpour {
 
-absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& data, const std::string& path) {
+namespace {
+
+// The index beside `path`, if it fits; otherwise nothing, and the log says why.
+std::optional<RecordIndex> FittingIndex(const std::string& path, const std::string& format, const ByteSource& source,
+                                        const RecordFile& file) {
+  absl::StatusOr<RecordIndex> index = ReadIndex(path + kIndexSuffix);
+  if (absl::IsNotFound(index.status())) return std::nullopt;
+  const absl::Status fits = index.ok() ? CheckIndex(*index, format, source, file) : index.status();
+  if (fits.ok()) return *std::move(index);
+  LOG(INFO) << path << kIndexSuffix << " is not used: " << fits.message() << "; " << path << " is read to its end";
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& data, const std::string& path,
+                                                               bool anew) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
   if (!source.ok()) return source.status();
   absl::StatusOr<std::unique_ptr<RecordFile>> format = OpenRecordFile(data, **source);
   if (!format.ok()) return format.status();
   auto file = std::unique_ptr<IndexedFile>(new IndexedFile(path));
   file->format_ = *std::move(format);
+  std::optional<RecordIndex> known;
+  if (!anew) known = FittingIndex(path, data.format, **source, *file->format_);
+  if (known) {
+    file->index_ = *std::move(known);
+    return file;
+  }
   const uint64_t size = (*source)->size(), version = (*source)->version();
   absl::StatusOr<std::unique_ptr<ByteSource>> unpacked = Unpacked(*std::move(source));
   if (!unpacked.ok()) return unpacked.status();
@@ -26,10 +54,23 @@ absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& d
   file->index_.size = size;
   file->index_.version = version;
   file->source_ = *std::move(unpacked);
+  file->is_kept_ = false;
   return file;
 }
 
-void IndexedFile::Keep(LeftOut left_out) { index_.left_out = std::move(left_out); }
+void IndexedFile::KeepIndex(LeftOut left_out) {
+  if (left_out != index_.left_out) {
+    index_.left_out = std::move(left_out);
+    is_kept_ = false;
+  }
+  // Whoever may not write there reads the file at each start.
+  if (!is_kept_ && index_.size >= kLeastIndexed) WriteIndex().IgnoreError();
+}
+
+absl::Status IndexedFile::WriteIndex() {
+  is_kept_ = true;
+  return downpour::WriteIndex(path_ + kIndexSuffix, index_, path_);
+}
 
 absl::StatusOr<std::vector<ColumnValues>> IndexedFile::Decode(const ColumnReader& columns, const Piece& piece,
                                                               const Bad& bad) const {
@@ -40,7 +81,8 @@ absl::StatusOr<std::vector<ColumnValues>> IndexedFile::Decode(const ColumnReader
   std::vector<ColumnValues> values = columns.Room(piece.records);
   std::vector<FieldValue> fields(columns.fields().size());
   uint32_t row = 0;
-  for (size_t at = 0; at < text.size();) {
+  size_t at = 0;
+  while (at < text.size()) {
     const std::string_view rest = std::string_view(text).substr(at);
     const absl::StatusOr<CutRecord> cut = format_->Cut(rest, true);
     // What its checksum holds was cut before; so only an index that lies has another number of records.
@@ -59,9 +101,11 @@ absl::StatusOr<std::vector<ColumnValues>> IndexedFile::Decode(const ColumnReader
     }
     at += cut->bytes;
   }
-  if (row != piece.records) {
-    return absl::DataLossError(absl::StrCat(RecordPlace(path_, piece.offset, piece.line), ": has ", row,
-                                            " records where its index says ", piece.records, ": remove the index"));
+  if (row != piece.records || at < text.size()) {
+    return absl::DataLossError(
+        absl::StrCat(RecordPlace(path_, piece.offset, piece.line), ": has ",
+                     row == piece.records ? absl::StrCat(row, " records or more") : Counted(row, "record"),
+                     " where its index says ", piece.records, ": remove the index"));
   }
   const std::lock_guard lock(mutex_);
   readers_.push_back(*std::move(reader));

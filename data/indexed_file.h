@@ -23,10 +23,14 @@
 
 namespace downpour {
 
+// Files with fewer bytes are read as fast as their index would be.
+inline constexpr uint64_t kLeastIndexed = uint64_t{16} << 20;
+
 class IndexedFile {
  public:
-  // Takes the index beside the file, if that fits, or else makes one.
-  static absl::StatusOr<std::unique_ptr<IndexedFile>> Open(const DataSpec& data, const std::string& path);
+  // Takes the index beside the file, if that fits, or else makes one; `anew`: makes one in any case.
+  static absl::StatusOr<std::unique_ptr<IndexedFile>> Open(const DataSpec& data, const std::string& path,
+                                                           bool anew = false);
 
   const RecordIndex& index() const { return index_; }
   const RecordFile& format() const { return *format_; }
@@ -36,8 +40,9 @@ class IndexedFile {
   // A row for each record of the piece; what those have that cannot be read means nothing.
   absl::StatusOr<std::vector<ColumnValues>> Decode(const ColumnReader& columns, const Piece& piece,
                                                    const Bad& bad) const;
-  // Takes what else an index says, and keeps it beside the file where that can be done.
-  void Keep(LeftOut left_out);
+  // Takes what else the index says, and writes it beside the file if it is new, the file large, and that can be done.
+  void KeepIndex(LeftOut left_out);
+  absl::Status WriteIndex();
 
  private:
   explicit IndexedFile(std::string path) : path_(std::move(path)) {}
@@ -48,6 +53,7 @@ class IndexedFile {
   const std::string path_;
   std::unique_ptr<RecordFile> format_;
   RecordIndex index_;
+  bool is_kept_ = true;                                         // index_ is beside the file
   mutable std::mutex mutex_;                                    // of what follows
   mutable std::shared_ptr<const ByteSource> source_;            // unpacked; null: nobody has read yet
   mutable std::vector<std::unique_ptr<RecordReader>> readers_;  // nobody uses

@@ -132,7 +132,7 @@ absl::Status RecordDataset::Open(const DataSpec& data, const std::vector<std::st
       left_out_.push_back(records_ + record);
       fingerprint_ = MixAll(fingerprint_, record);
     }
-    if (skip_ > 0 && *left_out != file.index().left_out) file.Keep(*std::move(left_out));
+    file.KeepIndex(skip_ > 0 ? *std::move(left_out) : LeftOut(file.index().left_out));
     files_.push_back({*std::move(opened), records_});
     records_ += files_.back().file->index().records();
   }

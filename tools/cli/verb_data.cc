@@ -14,6 +14,8 @@
 #include "cluster/output_options.h"
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
+#include "data/indexed_file.h"
+#include "data/set_files.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
 #include "tools/cli/data_split.h"
@@ -36,6 +38,7 @@ struct DigitsOptions {
 
 struct FileOptions {
   std::string file;
+  std::vector<std::string> files;  // of index
   std::string separator = "auto";
   std::string header = "auto";
   int64_t records = 10;
@@ -55,12 +58,28 @@ int WriteDigits(const DigitsOptions& options, Streams streams) {
 
 char SeparatorOf(const FileOptions& options) { return options.separator == "tab" ? '\t' : options.separator.front(); }
 
-int SplitFile(const FileOptions& options, Streams streams) {
+DataSpec SpecOf(const FileOptions& options) {
   DataSpec data;
   data.format = kCsvFormat;
   if (options.separator != "auto") data.separator = SeparatorOf(options);
   if (options.header != "auto") data.header = options.header == "yes";
-  const auto sets = SplitRecords(data, options.file, options.out, options.shares, options.seed);
+  return data;
+}
+
+int IndexFiles(const FileOptions& options, Streams streams) {
+  const absl::StatusOr<std::vector<std::string>> paths = ExpandFiles(options.files);
+  if (!paths.ok()) return Complain(streams, "data index", std::string(paths.status().message()), kExitFailed);
+  for (const std::string& path : *paths) {
+    const absl::StatusOr<std::unique_ptr<IndexedFile>> file = IndexedFile::Open(SpecOf(options), path, true);
+    const absl::Status written = file.ok() ? (*file)->WriteIndex() : file.status();
+    if (!written.ok()) return Complain(streams, "data index", std::string(written.message()), kExitFailed);
+    streams.out << path << kIndexSuffix << ": " << Counted((*file)->index().records(), "record") << "\n";
+  }
+  return kExitDone;
+}
+
+int SplitFile(const FileOptions& options, Streams streams) {
+  const auto sets = SplitRecords(SpecOf(options), options.file, options.out, options.shares, options.seed);
   if (!sets.ok()) return Complain(streams, "data split", std::string(sets.status().message()), kExitFailed);
   for (const SplitSet& set : *sets) {
     streams.out << set.path << ": " << Counted(set.records, "record") << "\n";
@@ -197,8 +216,7 @@ int ShowFile(const FileOptions& options, const std::string& verb, ShowCsv show, 
   return shown.ok() ? kExitDone : Complain(streams, verb, std::string(shown.message()), kExitFailed);
 }
 
-void AddFileOptions(CLI::App& app, FileOptions* options) {
-  app.add_option("FILE", options->file, "CSV, gzipped or not")->required();
+void AddDialectOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--separator", options->separator, "auto, tab, or one character")
       ->check([](const std::string& text) {
         const bool is_good = text == "auto" || text == "tab" || (text.size() == 1 && text != "\"" && text != " ");
@@ -208,6 +226,11 @@ void AddFileOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--header", options->header, "Whether the first record has the columns' names")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str();
+}
+
+void AddFileOptions(CLI::App& app, FileOptions* options) {
+  app.add_option("FILE", options->file, "CSV, gzipped or not")->required();
+  AddDialectOptions(app, options);
 }
 
 std::function<int()> SetUpData(CLI::App& app, Streams streams) {
@@ -230,6 +253,9 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   AddFileOptions(*job, file.get());
   job->add_option("--label", file->label, "The column that is learned")->required();
   job->add_option("--eval", file->eval, "Another file of the same columns, by which the training is judged");
+  CLI::App* index = app.add_subcommand("index", "Write beside CSV files where their records lie, for quick starts");
+  index->add_option("FILE", file->files, "CSV, gzipped or not; patterns may be in quotes")->required();
+  AddDialectOptions(*index, file.get());
   CLI::App* split = app.add_subcommand("split", "Cut a CSV file into sets by a hash of each record");
   AddFileOptions(*split, file.get());
   split->add_option("--out", file->out, "Folder for train, eval and test; made if need be")->required();
@@ -241,6 +267,7 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   app.require_subcommand(1);
   return [=]() -> int {
     if (draw->parsed()) return WriteDigits(*digits, streams);
+    if (index->parsed()) return IndexFiles(*file, streams);
     if (split->parsed()) return SplitFile(*file, streams);
     if (job->parsed()) return ShowFile(*file, "data job", &ShowJob, streams);
     return head->parsed() ? ShowFile(*file, "data head", &ShowHead, streams)
@@ -254,6 +281,7 @@ const Verb kDataVerb = {"data", "Look at data files, or draw a data set, so that
                         "  downpour data digits --out digits\n"
                         "  downpour data stats adult.data\n"
                         "  downpour data job adult.data --label c14 > job.yaml\n"
+                        "  downpour data index 'train/*.csv'\n"
                         "  downpour data split people.csv --out sets --shares 80,20\n"
                         "  downpour data head train.csv.gz -n 5 -o json\n",
                         "0 done, 1 it cannot be read or written", SetUpData};
