@@ -23,9 +23,14 @@ class ByteSource {
   virtual ~ByteSource() = default;
   virtual const std::string& name() const = 0;  // as errors have it
   virtual uint64_t size() const = 0;            // when it was opened
+  // Another one once it was written anew, as far as its place knows: of a file the time of its last change.
+  virtual uint64_t version() const { return 0; }
   // How many bytes from `offset` on were read; fewer than to.size() only at the end.
   virtual absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<uint8_t> to) const = 0;
 };
+
+// Closes `fd`, a regular file open for reading, in the end. Errors: as OpenFile, then it is closed.
+absl::StatusOr<std::unique_ptr<ByteSource>> AdoptFile(const std::string& name, int fd);
 
 // Does not wait for whoever writes a pipe.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);

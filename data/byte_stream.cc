@@ -14,6 +14,13 @@ constexpr std::array<uint8_t, 2> kMagic = {0x1f, 0x8b};
 
 }  // namespace
 
+absl::StatusOr<bool> IsPacked(const ByteSource& source) {
+  std::array<uint8_t, 2> magic{};
+  const absl::StatusOr<size_t> got = source.Read(0, absl::MakeSpan(magic));
+  if (!got.ok()) return got.status();
+  return *got == magic.size() && magic == kMagic;
+}
+
 absl::StatusOr<size_t> ByteStream::Read(absl::Span<uint8_t> to) {
   if (absl::Status status = begun_ ? absl::OkStatus() : Begin(); !status.ok()) return status;
   const absl::StatusOr<size_t> got = inflate_ == nullptr ? source_.Read(offset_, to) : Unpack(to);
@@ -34,11 +41,10 @@ absl::StatusOr<uint64_t> ByteStream::SkipToEnd() {
 }
 
 absl::Status ByteStream::Begin() {
-  std::array<uint8_t, 2> magic{};
-  const absl::StatusOr<size_t> got = source_.Read(0, absl::MakeSpan(magic));
-  if (!got.ok()) return got.status();
+  const absl::StatusOr<bool> is_packed = IsPacked(source_);
+  if (!is_packed.ok()) return is_packed.status();
   begun_ = true;
-  if (*got < magic.size() || magic != kMagic) return absl::OkStatus();
+  if (!*is_packed) return absl::OkStatus();
   packed_.resize(kPiece);
   inflate_ = std::make_unique<inflate_state>();
   isal_inflate_init(inflate_.get());

@@ -23,6 +23,9 @@
 
 namespace downpour {
 
+// Whether a source begins as gzip does.
+absl::StatusOr<bool> IsPacked(const ByteSource& source);
+
 class ByteStream {
  public:
   explicit ByteStream(const ByteSource& source) : source_(source) {}  // which outlives this

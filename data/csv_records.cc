@@ -76,6 +76,7 @@ class CsvRecordFile final : public RecordFile {
   std::string layout() const override {
     return absl::StrCat(std::string(1, layout_.separator), "\n", absl::StrJoin(layout_.fields, "\n"));
   }
+  std::string cutting() const override { return {layout_.separator}; }
 
   absl::StatusOr<CutRecord> Cut(std::string_view text, bool at_end) const override {
     const size_t end = text.find('\n');

@@ -8,6 +8,7 @@
 #include "data/idx.h"
 #include "data/jsonl_records.h"
 #include "data/libsvm_records.h"
+#include "data/record_dataset.h"
 #include "data/record_fields.h"
 #include "data/record_format.h"
 #include "data/tfrecord_records.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataSpec& data, const
   const absl::StatusOr<const Format*> format = FindFormat(data.format);
   if (!format.ok()) return format.status();
   if ((*format)->open_set != nullptr) return (*format)->open_set(files);
-  return absl::UnimplementedError("data.format: " + data.format);
+  return OpenRecordDataset(data, files);
 }
 
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data, const ByteSource& source) {

@@ -63,6 +63,9 @@ class RecordFile {
   // What decides, besides the records' bytes, what is read from them: equal of equal files.
   virtual std::string layout() const = 0;
 
+  // What decides how it is cut, besides its bytes and begin().
+  virtual std::string cutting() const { return ""; }
+
   // `text` begins where a record does, and is at most kMostRecord bytes where more is asked for; `at_end`: nothing
   // follows it. Cuts as far as the end of `text` only where that is certain, so that it does not matter in which pieces
   // a file comes. An error: where the next record begins is not known.

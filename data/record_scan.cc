@@ -13,6 +13,14 @@ constexpr size_t kPiece = size_t{1} << 18;
 
 absl::StatusOr<bool> RecordScanner::Next(std::string_view* record) {
   for (;;) {
+    bool is_record = false;
+    const absl::StatusOr<bool> more = NextRun(record, &is_record);
+    if (!more.ok() || !*more || is_record) return more;
+  }
+}
+
+absl::StatusOr<bool> RecordScanner::NextRun(std::string_view* run, bool* is_record) {
+  for (;;) {
     const std::string_view rest = std::string_view(text_).substr(at_);
     if (rest.empty() && at_end_) return false;
     offset_ = stream_.offset() - rest.size();
@@ -32,10 +40,11 @@ absl::StatusOr<bool> RecordScanner::Next(std::string_view* record) {
       if (absl::Status status = Fill(); !status.ok()) return status;
       continue;
     }
-    *record = rest.substr(0, cut.bytes);
+    *run = rest.substr(0, cut.bytes);
+    *is_record = cut.is_record;
     at_ += cut.bytes;
-    if (line_ != 0) next_line_ += static_cast<uint64_t>(std::count(record->begin(), record->end(), '\n'));
-    if (cut.is_record) return true;
+    if (line_ != 0) next_line_ += static_cast<uint64_t>(std::count(run->begin(), run->end(), '\n'));
+    return true;
   }
 }
 

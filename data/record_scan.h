@@ -27,10 +27,12 @@ class RecordScanner {
   RecordScanner(const ByteSource& source, const RecordFile& file)
       : source_(source), file_(file), stream_(source), next_line_(file.first_line()) {}
 
+  // As Next, but gives what is no record as well, so that all bytes from RecordFile::begin() on come once.
+  absl::StatusOr<bool> NextRun(std::string_view* run, bool* is_record);
   // False at the end. The record stays until the next call. What has failed goes on failing.
   absl::StatusOr<bool> Next(std::string_view* record);
 
-  // Of the record that was read last: where it begins in the unpacked bytes, and on which line.
+  // Of what was read last: where it begins in the unpacked bytes, and on which line.
   uint64_t offset() const { return offset_; }
   uint64_t line() const { return line_; }
 

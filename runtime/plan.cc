@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kShuffleStream = 1;
 constexpr uint64_t kDrawStream = 2;
+constexpr uint64_t kBlockStream = 3;
+constexpr uint64_t kWithinLeaseStream = 4;
 
 // One seeded bijection on [0, n): a four-round Feistel network over the next even number of bits, walked until it lands
 // inside the domain (at most four times as large, so under four steps on average).
@@ -69,6 +71,9 @@ std::optional<uint64_t> GroupsAhead(const TrainingSpec& training) {
 
 Plan::Plan(const JobSpec& job, uint64_t train_examples)
     : seed_(job.seed),
+      block_examples_(job.data.order == DataOrder::kBlocks
+                          ? std::optional(static_cast<uint64_t>(std::max<int64_t>(1, job.data.block_examples)))
+                          : std::nullopt),
       examples_(train_examples),
       batch_size_(job.training.batch_size),
       lease_batches_(job.training.lease_batches),
@@ -142,10 +147,22 @@ uint64_t Plan::ReachFrom(uint64_t first_unfinished) const {
 
 void Plan::Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {
   const uint64_t count = ExamplesOf(lease, step);
+  ids->resize(count);
+  if (block_examples_) return ExamplesOfBlocks(lease, step, ids);
   const uint64_t first = FirstExample(lease, step);
   const Permutation permutation(MixAll(seed_, kShuffleStream, EpochOf(lease)), examples_);
-  ids->resize(count);
   for (uint64_t i = 0; i < count; ++i) (*ids)[i] = permutation(first + i);
+}
+
+void Plan::ExamplesOfBlocks(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {
+  const uint64_t full_blocks = examples_ / *block_examples_;
+  const Permutation blocks(MixAll(seed_, kBlockStream, EpochOf(lease)), std::max<uint64_t>(1, full_blocks));
+  const Permutation within(MixAll(seed_, kWithinLeaseStream, ToNumber(lease)), ExamplesOf(lease));
+  const uint64_t first = FirstExample(lease, 1), passed = Passed(step) * batch_size_;
+  for (uint64_t i = 0; i < ids->size(); ++i) {
+    const uint64_t place = first + within(passed + i), block = place / *block_examples_;
+    (*ids)[i] = block < full_blocks ? blocks(block) * *block_examples_ + place % *block_examples_ : place;
+  }
 }
 
 uint64_t Plan::DrawSeed(LeaseId lease, Step step, uint64_t batch) const {

@@ -6,7 +6,9 @@
 // Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short)
 //   and those into leases of leaseBatches batches (the last may be short). A step is pushEvery batches of its lease, or
 //   localSteps where the job has those (the last may be fewer). Leases of one epoch are numbered before those of the
-//   next. Nothing depends on who computes, or when.
+//   next. Nothing depends on who computes, or when. With data.order of blocks the permutation is one of whole blocks of
+//   blockExamples examples in a row, behind which the short one stays, and each lease's examples are permuted among
+//   themselves: so a lease reads at most one block more than its examples fill.
 // Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
 // Tests: tests/unit/runtime/plan_test.cc.
 #pragma once
@@ -67,7 +69,10 @@ class Plan {
   uint64_t Passed(Step step) const { return (step - 1) * step_batches_; }  // batches of its lease that come before
   uint64_t FirstBatch(LeaseId lease) const;                                // within its epoch
   uint64_t FirstExample(LeaseId lease, Step step) const;                   // within its epoch's order
+  // Examples() of data.order blocks; *ids has as many as the step.
+  void ExamplesOfBlocks(LeaseId lease, Step step, std::vector<uint64_t>* ids) const;
   uint64_t seed_ = 0;
+  std::optional<uint64_t> block_examples_;  // nothing: examples are permuted one by one
   uint64_t examples_ = 0;
   uint64_t batch_size_ = 1;
   uint64_t lease_batches_ = 1;

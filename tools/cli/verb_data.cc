@@ -14,9 +14,12 @@
 #include "cluster/output_options.h"
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
+#include "data/indexed_file.h"
 #include "data/record_format.h"
+#include "data/set_files.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
+#include "tools/cli/data_split.h"
 #include "tools/cli/data_stats.h"
 #include "tools/cli/record_stats.h"
 #include "tools/cli/verbs.h"
@@ -37,11 +40,14 @@ struct DigitsOptions {
 
 struct FileOptions {
   std::string file;
+  std::vector<std::string> files;  // of index
   std::string format = kAuto;
   std::string separator = kAuto;
   std::string header = kAuto;
   int64_t records = 10;
-  std::string label, eval;
+  std::string label, eval, out;
+  std::vector<double> shares = {80, 20};
+  uint64_t seed = 1;
   bool as_json = false;
 };
 
@@ -50,6 +56,54 @@ int WriteDigits(const DigitsOptions& options, Streams streams) {
       WriteDigits(options.out, options.seed, options.hard ? Difficulty::kHard : Difficulty::kUsual);
   if (!status.ok()) return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
   streams.out << options.out << "\n";
+  return kExitDone;
+}
+
+char SeparatorOf(const FileOptions& options) { return options.separator == "tab" ? '\t' : options.separator.front(); }
+
+// Which format a file has: what is said, or what it looks like.
+absl::StatusOr<std::string> FormatOf(const FileOptions& options, const ByteSource& source) {
+  const bool is_as_csv = options.separator != kAuto || options.header != kAuto;
+  if (is_as_csv && options.format != kAuto && options.format != kCsvFormat) {
+    return absl::InvalidArgumentError("--separator and --header are for files of CSV, not of " + options.format);
+  }
+  if (options.format != kAuto) return options.format;
+  return is_as_csv ? std::string(kCsvFormat) : GuessRecordFormat(source);
+}
+
+absl::StatusOr<DataSpec> SpecOf(const FileOptions& options, const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+  if (!source.ok()) return source.status();
+  const absl::StatusOr<std::string> format = FormatOf(options, **source);
+  if (!format.ok()) return format.status();
+  DataSpec data;
+  data.format = *format;
+  if (options.separator != kAuto) data.separator = SeparatorOf(options);
+  if (options.header != kAuto) data.header = options.header == "yes";
+  return data;
+}
+
+int IndexFiles(const FileOptions& options, Streams streams) {
+  const absl::StatusOr<std::vector<std::string>> paths = ExpandFiles(options.files);
+  if (!paths.ok()) return Complain(streams, "data index", std::string(paths.status().message()), kExitFailed);
+  for (const std::string& path : *paths) {
+    const absl::StatusOr<DataSpec> data = SpecOf(options, path);
+    const auto file = data.ok() ? IndexedFile::Open(*data, path, true) : data.status();
+    const absl::Status written = file.ok() ? (*file)->WriteIndex() : file.status();
+    if (!written.ok()) return Complain(streams, "data index", std::string(written.message()), kExitFailed);
+    streams.out << path << kIndexSuffix << ": " << Counted((*file)->index().records(), "record") << "\n";
+  }
+  return kExitDone;
+}
+
+int SplitFile(const FileOptions& options, Streams streams) {
+  const absl::StatusOr<DataSpec> data = SpecOf(options, options.file);
+  const auto sets =
+      data.ok() ? SplitRecords(*data, options.file, options.out, options.shares, options.seed) : data.status();
+  if (!sets.ok()) return Complain(streams, "data split", std::string(sets.status().message()), kExitFailed);
+  for (const SplitSet& set : *sets) {
+    streams.out << set.path << ": " << Counted(set.records, "record") << "\n";
+  }
   return kExitDone;
 }
 
@@ -62,17 +116,10 @@ struct OpenedFile {
 absl::StatusOr<OpenedFile> Open(const FileOptions& options) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(options.file);
   if (!source.ok()) return source.status();
-  const bool is_as_csv = options.separator != kAuto || options.header != kAuto;
-  absl::StatusOr<std::string> format = options.format != kAuto ? options.format : std::string(kCsvFormat);
-  if (options.format == kAuto && !is_as_csv) format = GuessRecordFormat(**source);
+  const absl::StatusOr<std::string> format = FormatOf(options, **source);
   if (!format.ok()) return format.status();
-  if (*format != kCsvFormat) {
-    if (!is_as_csv) return OpenedFile{*std::move(source), *format, {}};
-    return absl::InvalidArgumentError("--separator and --header are for files of CSV, not of " + *format);
-  }
-  const std::optional<char> separator =
-      options.separator == kAuto ? std::nullopt
-                                 : std::optional(options.separator == "tab" ? '\t' : options.separator.front());
+  if (*format != kCsvFormat) return OpenedFile{*std::move(source), *format, {}};
+  const std::optional<char> separator = options.separator == kAuto ? std::nullopt : std::optional(SeparatorOf(options));
   absl::StatusOr<CsvDialect> dialect = GuessCsvDialect(**source, separator);
   if (!dialect.ok()) return dialect.status();
   if (dialect->fields == 0) return absl::InvalidArgumentError(options.file + " has no records");
@@ -206,8 +253,7 @@ int ShowFile(const FileOptions& options, const std::string& verb, Show show, Str
   return shown.ok() ? kExitDone : Complain(streams, verb, std::string(shown.message()), kExitFailed);
 }
 
-void AddFileOptions(CLI::App& app, FileOptions* options) {
-  app.add_option("FILE", options->file, "CSV, JSON lines, libsvm or TFRecord, gzipped or not")->required();
+void AddDialectOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--format", options->format, "By default what the file looks like")
       ->check(CLI::IsMember({std::string(kAuto), std::string(kCsvFormat), std::string(kJsonFormat),
                              std::string(kLibsvmFormat), std::string(kTfRecordFormat)}))
@@ -221,6 +267,11 @@ void AddFileOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--header", options->header, "Of CSV: whether the first record has the columns' names")
       ->check(CLI::IsMember({kAuto, "yes", "no"}))
       ->capture_default_str();
+}
+
+void AddFileOptions(CLI::App& app, FileOptions* options) {
+  app.add_option("FILE", options->file, "CSV, JSON lines, libsvm or TFRecord, gzipped or not")->required();
+  AddDialectOptions(app, options);
 }
 
 std::function<int()> SetUpData(CLI::App& app, Streams streams) {
@@ -243,9 +294,22 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   AddFileOptions(*job, file.get());
   job->add_option("--label", file->label, "The column that is learned")->required();
   job->add_option("--eval", file->eval, "Another file of the same columns, by which the training is judged");
+  CLI::App* index = app.add_subcommand("index", "Write beside files where their records lie, for quick starts");
+  index->add_option("FILE", file->files, "As others take it; patterns may be in quotes")->required();
+  AddDialectOptions(*index, file.get());
+  CLI::App* split = app.add_subcommand("split", "Cut a file into sets by a hash of each record");
+  AddFileOptions(*split, file.get());
+  split->add_option("--out", file->out, "Folder for train, eval and test; made if need be")->required();
+  split->add_option("--shares", file->shares, "Of train, eval and, if there are three, test")
+      ->delimiter(',')
+      ->expected(2, kMostSets)
+      ->capture_default_str();
+  split->add_option("--seed", file->seed, "Another seed cuts otherwise; the same one the same")->capture_default_str();
   app.require_subcommand(1);
   return [=]() -> int {
     if (draw->parsed()) return WriteDigits(*digits, streams);
+    if (index->parsed()) return IndexFiles(*file, streams);
+    if (split->parsed()) return SplitFile(*file, streams);
     if (job->parsed()) return ShowFile(*file, "data job", &ShowJob, streams);
     return head->parsed() ? ShowFile(*file, "data head", &ShowHead, streams)
                           : ShowFile(*file, "data stats", &ShowStats, streams);
@@ -258,6 +322,8 @@ const Verb kDataVerb = {"data", "Look at data files, or draw a data set, so that
                         "  downpour data digits --out digits\n"
                         "  downpour data stats adult.data\n"
                         "  downpour data job adult.data --label c14 > job.yaml\n"
+                        "  downpour data index 'train/*.csv'\n"
+                        "  downpour data split people.csv --out sets --shares 80,20\n"
                         "  downpour data head train.csv.gz -n 5 -o json\n",
                         "0 done, 1 it cannot be read or written", SetUpData};
 

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace downpour {
 namespace {
@@ -179,6 +182,78 @@ TEST(PlanTest, GroupsAndHowFarOneMayReach) {
 }
 
 TEST(PlanTest, NoExamplesNoLeases) { EXPECT_EQ(MakePlan(0, 10, 2, 3).total_leases(), 0u); }
+
+Plan MakeBlockPlan(uint64_t examples, int64_t block, int64_t batch, int64_t lease_batches, uint64_t seed = 1) {
+  JobSpec job;
+  job.seed = seed;
+  job.data.order = DataOrder::kBlocks;
+  job.data.block_examples = block;
+  job.training.batch_size = batch;
+  job.training.lease_batches = lease_batches;
+  job.training.push_every = 3;
+  job.training.epochs = 2;
+  return Plan(job, examples);
+}
+
+std::vector<uint64_t> ExamplesOfLease(const Plan& plan, LeaseId lease) {
+  std::vector<uint64_t> all;
+  for (Step step = 1; step <= plan.StepsOf(lease); ++step) {
+    const std::vector<uint64_t> ids = Examples(plan, lease, step);
+    EXPECT_EQ(ids.size(), plan.ExamplesOf(lease, step));
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  return all;
+}
+
+// Of one epoch: so an input that reads by blocks reads few of them, and all that it reads is of use.
+void ExpectEachExampleOnceInFewBlocks(const Plan& plan, uint64_t epoch, uint64_t block) {
+  std::set<uint64_t> seen;
+  for (uint64_t split = 0; split < plan.leases_per_epoch(); ++split) {
+    const LeaseId lease{epoch * plan.leases_per_epoch() + split};
+    const std::vector<uint64_t> ids = ExamplesOfLease(plan, lease);
+    EXPECT_EQ(ids.size(), plan.ExamplesOf(lease));
+    std::set<uint64_t> blocks;
+    for (const uint64_t id : ids) {
+      EXPECT_TRUE(id < plan.train_examples() && seen.insert(id).second) << id;
+      blocks.insert(id / block);
+    }
+    EXPECT_LE(blocks.size(), (ids.size() + block - 1) / block + 1);
+  }
+  EXPECT_EQ(seen.size(), plan.train_examples());
+}
+
+TEST(BlockPlanTest, EveryEpochHoldsEveryExampleOnceAndALeaseFewBlocks) {
+  for (uint64_t examples : {1, 2, 7, 64, 100, 1023, 4096}) {
+    for (int64_t block : {1, 5, 64, 128, 5000}) {
+      for (const auto& [batch, lease_batches] : {std::pair<int64_t, int64_t>{1, 1}, {3, 4}, {32, 7}, {64, 100}}) {
+        const Plan plan = MakeBlockPlan(examples, block, batch, lease_batches);
+        for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+          ExpectEachExampleOnceInFewBlocks(plan, epoch, static_cast<uint64_t>(block));
+        }
+      }
+    }
+  }
+}
+
+TEST(BlockPlanTest, EpochsBlocksAndLeasesAreShuffled) {
+  const Plan plan = MakeBlockPlan(10'000, 100, 10, 30);
+  const std::vector<uint64_t> first = ExamplesOfLease(plan, LeaseId{0});
+  EXPECT_NE(first, ExamplesOfLease(plan, LeaseId{plan.leases_per_epoch()})) << "epochs differ";
+  EXPECT_NE(first, ExamplesOfLease(MakeBlockPlan(10'000, 100, 10, 30, 2), LeaseId{0})) << "seeds differ";
+  EXPECT_EQ(first, ExamplesOfLease(MakeBlockPlan(10'000, 100, 10, 30), LeaseId{0}));
+  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
+  std::set<uint64_t> blocks;
+  for (size_t i = 0; i < 10; ++i) blocks.insert(first[i] / 100);
+  EXPECT_GT(blocks.size(), 1u) << "a batch mixes the blocks of its lease";
+}
+
+// What stays behind the whole blocks is what the file ends with, in an epoch's last lease.
+TEST(BlockPlanTest, TheShortBlockStaysLast) {
+  const Plan plan = MakeBlockPlan(1005, 100, 5, 20);
+  std::vector<uint64_t> last = ExamplesOfLease(plan, LeaseId{plan.leases_per_epoch() - 1});
+  std::sort(last.begin(), last.end());
+  EXPECT_EQ(last, (std::vector<uint64_t>{1000, 1001, 1002, 1003, 1004}));
+}
 
 }  // namespace
 }  // namespace downpour

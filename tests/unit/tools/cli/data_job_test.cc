@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_file.h"
+#include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
 
 namespace downpour {

@@ -1,0 +1,67 @@
+// From the fields of a record to a model's columns and its label.
+//
+//   ColumnReader reader(job.data);
+//   auto values = reader.Room(records);                    // of reader.columns()
+//   auto status = reader.Take(fields, row, &values);       // the values of reader.fields(), in their order
+//
+// Shapes: numbers are float, categories and classes int64 from 0. A column of numbers has the width that
+//   its spec says, others and the label have 1. The label is last. docs/DATA.md says what becomes of a field.
+// Cost: no memory is taken for an example.
+// Threads: const.
+// Errors: INVALID_ARGUMENT with field, text and remedy, without the place.
+// Tests: tests/unit/data/columns_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "data/dataset.h"
+#include "data/record_format.h"
+#include "data/word_hash.h"
+#include "job/data_spec.h"
+
+namespace downpour {
+
+class ColumnReader {
+ public:
+  // `data` has what the job's parser accepts, or any other; then Take fails, or values are of no use.
+  explicit ColumnReader(const DataSpec& data);
+
+  const std::vector<std::string>& fields() const { return fields_; }  // each once
+  const std::vector<Column>& columns() const { return columns_; }
+
+  // For so many examples.
+  std::vector<ColumnValues> Room(size_t examples) const;
+  // `to` is what Room gave. Nothing is promised of that row where it fails.
+  absl::Status Take(absl::Span<const FieldValue> values, size_t row, std::vector<ColumnValues>* to) const;
+
+ private:
+  struct Hasher {
+    using is_transparent = void;
+    size_t operator()(std::string_view word) const { return HashWord(word); }
+  };
+  using Places = std::unordered_map<std::string, int64_t, Hasher, std::equal_to<>>;
+
+  size_t PlaceOf(const std::string& field);
+  // As many as the column's width; each one that is missing becomes the column's default.
+  absl::Status TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const;
+  absl::Status TakeNumber(const ColumnSpec& spec, const FieldValue& value, double* number) const;
+  absl::Status TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const;
+  int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
+
+  const std::vector<ColumnSpec> specs_;
+  const LabelSpec label_;
+  std::vector<std::string> fields_;
+  std::vector<Column> columns_;
+  std::vector<std::vector<size_t>> from_;  // of each column: places in fields_
+  std::vector<Places> words_;              // of each column of a vocabulary
+  size_t label_from_ = 0;
+  Places classes_;  // of words, and of what LabelKey makes of them
+};
+
+}  // namespace downpour

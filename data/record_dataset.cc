@@ -1,0 +1,255 @@
+#include "data/record_dataset.h"
+
+#include <algorithm>
+#include <bit>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "data/columns.h"
+#include "data/indexed_file.h"
+#include "data/set_files.h"
+#include "data/word_hash.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+using Values = std::vector<ColumnValues>;
+
+// The pieces that were read last, by file and place in its index.
+class PieceCache {
+ public:
+  using Key = std::pair<size_t, size_t>;
+
+  std::shared_ptr<const Values> Find(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = places_.find(key);
+    if (found == places_.end()) return nullptr;
+    kept_.splice(kept_.begin(), kept_, found->second);
+    return found->second->values;
+  }
+
+  void Add(const Key& key, std::shared_ptr<const Values> values, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (places_.contains(key)) return;
+    kept_.push_front({key, std::move(values), bytes});
+    places_.emplace(key, kept_.begin());
+    for (bytes_ += bytes; bytes_ > kKeptBytes && kept_.size() > 1; kept_.pop_back()) {
+      bytes_ -= kept_.back().bytes;
+      places_.erase(kept_.back().key);
+    }
+  }
+
+ private:
+  struct Kept {
+    Key key;
+    std::shared_ptr<const Values> values;
+    size_t bytes;
+  };
+  std::mutex mutex_;
+  std::list<Kept> kept_;  // the one that was used last stands first
+  std::map<Key, std::list<Kept>::iterator> places_;
+  size_t bytes_ = 0;
+};
+
+class RecordDataset final : public Dataset {
+ public:
+  explicit RecordDataset(const DataSpec& data) : skip_(data.skip), columns_(data) {}
+
+  absl::Status Open(const DataSpec& data, const std::vector<std::string>& paths);
+
+  uint64_t size() const override { return records_ - left_out_.size(); }
+  const std::vector<Column>& columns() const override { return columns_.columns(); }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
+                         absl::Span<ColumnValues> values) const override;
+
+ private:
+  struct File {
+    std::unique_ptr<IndexedFile> file;
+    uint64_t first = 0;  // record of all files
+  };
+  struct Wanted {
+    PieceCache::Key piece;
+    uint32_t row;    // in the piece
+    size_t example;  // of the batch
+    bool operator<(const Wanted& other) const { return piece < other.piece; }
+  };
+
+  absl::StatusOr<LeftOut> FindLeftOut(uint64_t reading, const IndexedFile& file);
+  uint64_t RecordOf(uint64_t id) const;
+  Wanted Find(uint64_t id, size_t example) const;
+  absl::StatusOr<std::shared_ptr<const Values>> Decoded(const PieceCache::Key& key) const;
+
+  const int64_t skip_;
+  const ColumnReader columns_;
+  std::vector<File> files_;
+  uint64_t records_ = 0;
+  std::vector<uint64_t> left_out_;  // records of all files, rising
+  std::string first_left_out_;      // why
+  uint64_t fingerprint_ = 0;
+  mutable PieceCache cache_;
+};
+
+// What decides which records cannot be read.
+uint64_t ReadingOf(const DataSpec& data) {
+  RunningHash hash;
+  const auto add = [&](const std::string& words) { hash.Add(absl::StrCat(words.size(), " ", words)); };
+  const auto add_number = [&](std::optional<double> number) {
+    add(number ? absl::StrCat(absl::Hex(std::bit_cast<uint64_t>(*number))) : "");
+  };
+  for (const ColumnSpec& column : data.columns) {
+    add(absl::StrCat(column.name, " ", static_cast<int>(column.kind), " ", column.log));
+    for (const auto& number : {column.fill, column.least, column.most}) add_number(number);
+    add(absl::StrCat(column.numbers));
+    add_number(column.mean);
+    add_number(column.deviation);
+    for (const std::string& field : column.from) add(field);
+  }
+  add(absl::StrCat(data.label.column, " ", data.label.is_number));
+  for (const std::vector<std::string>& words : data.label.classes) {
+    for (const std::string& word : words) add(word);
+  }
+  for (const std::string& field : data.fields) add(field);
+  return hash.Value();
+}
+
+absl::Status RecordDataset::Open(const DataSpec& data, const std::vector<std::string>& paths) {
+  const uint64_t reading = ReadingOf(data);
+  for (const std::string& path : paths) {
+    absl::StatusOr<std::unique_ptr<IndexedFile>> opened = IndexedFile::Open(data, path);
+    if (!opened.ok()) return opened.status();
+    IndexedFile& file = **opened;
+    if (const auto reader = file.format().NewReader(columns_.fields()); !reader.ok()) return reader.status();
+    absl::StatusOr<LeftOut> left_out = FindLeftOut(reading, file);
+    if (!left_out.ok()) return left_out.status();
+    fingerprint_ = MixAll(fingerprint_, HashWord(file.format().layout()), file.index().pieces.size());
+    for (const Piece& piece : file.index().pieces) fingerprint_ = MixAll(fingerprint_, piece.checksum);
+    for (const uint64_t record : left_out->records) {
+      left_out_.push_back(records_ + record);
+      fingerprint_ = MixAll(fingerprint_, record);
+    }
+    file.KeepIndex(skip_ > 0 ? *std::move(left_out) : LeftOut(file.index().left_out));
+    files_.push_back({*std::move(opened), records_});
+    records_ += files_.back().file->index().records();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LeftOut> RecordDataset::FindLeftOut(uint64_t reading, const IndexedFile& file) {
+  if (skip_ <= 0) return LeftOut{};
+  const auto are_few = [&](const LeftOut& one) {
+    return left_out_.size() + one.records.size() <= static_cast<uint64_t>(skip_);
+  };
+  const LeftOut& known = file.index().left_out;
+  if (known.reading == reading && are_few(known)) return known;
+  LeftOut found{reading, {}};
+  const auto bad = [&](uint64_t record, const absl::Status& why) {
+    if (first_left_out_.empty()) first_left_out_ = std::string(why.message());
+    found.records.push_back(record);
+    if (are_few(found)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", Counted(static_cast<uint64_t>(skip_), "record"),
+                     " cannot be read, which is all that data.skip allows; the first: ", first_left_out_));
+  };
+  for (const Piece& piece : file.index().pieces) {
+    if (const auto values = file.Decode(columns_, piece, bad); !values.ok()) return values.status();
+  }
+  return found;
+}
+
+uint64_t RecordDataset::RecordOf(uint64_t id) const {
+  // left_out_[i] stands before it if at most `id` records that are not left out do.
+  size_t begin = 0, end = left_out_.size();
+  while (begin < end) {
+    const size_t middle = begin + (end - begin) / 2;
+    if (left_out_[middle] - middle <= id) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return id + begin;
+}
+
+RecordDataset::Wanted RecordDataset::Find(uint64_t id, size_t example) const {
+  const uint64_t record = RecordOf(id);
+  const auto above = std::upper_bound(files_.begin(), files_.end(), record,
+                                      [](uint64_t wanted, const File& file) { return wanted < file.first; });
+  const auto file = static_cast<size_t>(above - files_.begin()) - 1;
+  const RecordIndex& index = files_[file].file->index();
+  const size_t piece = index.PieceOf(record - files_[file].first);
+  return {{file, piece}, static_cast<uint32_t>(record - files_[file].first - index.pieces[piece].first), example};
+}
+
+absl::StatusOr<std::shared_ptr<const Values>> RecordDataset::Decoded(const PieceCache::Key& key) const {
+  if (std::shared_ptr<const Values> kept = cache_.Find(key)) return kept;
+  const IndexedFile& file = *files_[key.first].file;
+  const Piece& piece = file.index().pieces[key.second];
+  const std::vector<uint64_t>& left_out = file.index().left_out.records;
+  const auto bad = [&](uint64_t record, const absl::Status& why) {
+    return skip_ > 0 && std::binary_search(left_out.begin(), left_out.end(), record) ? absl::OkStatus() : why;
+  };
+  absl::StatusOr<Values> values = file.Decode(columns_, piece, bad);
+  if (!values.ok()) return values.status();
+  auto decoded = std::make_shared<const Values>(*std::move(values));
+  size_t width = 0;
+  for (const Column& column : columns()) width += static_cast<size_t>(column.width);
+  cache_.Add(key, decoded, width * piece.records * sizeof(int64_t));
+  return decoded;
+}
+
+absl::Status RecordDataset::ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
+                                      absl::Span<ColumnValues> values) const {
+  std::vector<Wanted> wanted;
+  wanted.reserve(ids.size());
+  for (const uint64_t id : ids) {
+    if (id >= size()) return absl::OutOfRangeError(absl::StrCat("example ", id, " of ", size()));
+    wanted.push_back(Find(id, wanted.size()));
+  }
+  // So each piece is asked for once.
+  std::stable_sort(wanted.begin(), wanted.end());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto hold = [&](auto empty) {
+      if (!std::holds_alternative<decltype(empty)>(values[i])) values[i] = std::move(empty);
+      const auto width = static_cast<size_t>(this->columns()[columns[i]].width);
+      std::get<decltype(empty)>(values[i]).resize(ids.size() * width);
+    };
+    const bool is_float = this->columns()[columns[i]].type == ColumnType::kFloat;
+    is_float ? hold(std::vector<float>()) : hold(std::vector<int64_t>());
+  }
+  for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
+    while (end < wanted.size() && wanted[end].piece == wanted[begin].piece) ++end;
+    const absl::StatusOr<std::shared_ptr<const Values>> piece = Decoded(wanted[begin].piece);
+    if (!piece.ok()) return piece.status();
+    for (size_t i = 0; i < columns.size(); ++i) {
+      std::visit(
+          [&](const auto& from) {
+            auto& to = std::get<std::decay_t<decltype(from)>>(values[i]);
+            const auto width = static_cast<ptrdiff_t>(this->columns()[columns[i]].width);
+            for (size_t one = begin; one < end; ++one) {
+              std::copy_n(from.begin() + wanted[one].row * width, width,
+                          to.begin() + static_cast<ptrdiff_t>(wanted[one].example) * width);
+            }
+          },
+          (**piece)[columns[i]]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRecordDataset(const DataSpec& data, const SetFiles& files) {
+  const absl::StatusOr<std::vector<std::string>> paths = ExpandFiles(files.files);
+  if (!paths.ok()) return paths.status();
+  auto dataset = std::make_unique<RecordDataset>(data);
+  if (absl::Status opened = dataset->Open(data, *paths); !opened.ok()) return opened;
+  return dataset;
+}
+
+}  // namespace downpour
