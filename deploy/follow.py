@@ -380,9 +380,10 @@ class Follower:
                         if host.run("running")[1].split():
                             raise HostError(host, "something still runs there, and may write results")
                         room.check(host, *measured(host))
-                        into = self.options.results
                         # What it sends is counted too: a host may have told less than it has.
-                        room.take(*self.fetch(host, "results", "results --hard-dereference", is_newest, into, room.check))
+                        came = self.fetch(host, "results", "results --hard-dereference", is_newest,
+                                          self.options.results, room.check)  # fmt: skip
+                        room.take(*came)
                         host.run("rm -rf results")
                     break
                 except HostError as error:

@@ -116,9 +116,10 @@ class BringResultsTest(unittest.TestCase):
     def test_more_than_may_come_stays_there_and_names_the_limit(self):
         few, many = (("x", "", 1, 0o644),), tuple((f"{i}", "", 1, 0o644) for i in range(3))
         self.most_files = 3
-        for measure, entries, limit, comes in (("4 0", few, "--results-files allows 3", []),
-                                               (f"1 {(1 << 30) + 1}", few, "--results-gib allows 1", []),
-                                               ("0 0", (*many, *few), "4 files and folders, and", ["0", "1", "2"])):  # fmt: skip
+        cases = (("4 0", few, "--results-files allows 3", []),
+                 (f"1 {(1 << 30) + 1}", few, "--results-gib allows 1", []),
+                 ("0 0", (*many, *few), "4 files and folders, and", ["0", "1", "2"]))  # fmt: skip
+        for measure, entries, limit, comes in cases:
             with self.subTest(limit):
                 host = self.host("h1", *entries)
                 host.measure = measure
