@@ -79,6 +79,32 @@ class DataFilesTest(unittest.TestCase):
                 file.write(gzip.compress(part))
         self.assertEqual(data("head", self.path)["rows"], [["1", "2"], ["3", "4"]])
 
+    def index(self, *arguments):
+        return subprocess.run([TOOL, "data", "index", *arguments], capture_output=True, text=True)
+
+    def test_an_index_has_every_record_that_pandas_wrote(self):
+        quotings = [csv.QUOTE_MINIMAL, csv.QUOTE_ALL]
+        for seed, (quoting, ending) in enumerate((q, e) for q in quotings for e in ("\n", "\r\n")):
+            with self.subTest(quoting=quoting, ending=ending):
+                frame = self.frame(seed + 40)
+                packed = "gzip" if seed % 2 else None
+                frame.to_csv(self.path, quoting=quoting, lineterminator=ending, index=False, compression=packed)
+                outcome = self.index(self.path)
+                self.assertEqual(outcome.stdout, f"{self.path}.downpour-index: {len(frame)} records\n", outcome.stderr)
+
+    def test_indexes_stand_beside_all_files_of_a_pattern_alone(self):
+        folder = os.path.dirname(self.path)
+        for name in ("b.csv", "a.csv"):
+            self.frame(3).to_csv(os.path.join(folder, name), index=False)
+        for _ in range(2):
+            outcome = self.index(os.path.join(folder, "*"))
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+            expected = ["a.csv", "a.csv.downpour-index", "b.csv", "b.csv.downpour-index"]
+            self.assertEqual(sorted(os.listdir(folder)), expected)
+        outcome = self.index(os.path.join(folder, "c*"))
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("no file matches", outcome.stderr)
+
     def test_a_bomb_takes_bounded_memory(self):
         commas = (b"," * 100_000 + b"\n") * 10  # ten records that have a column for each byte
         for piece, said in [(b"x" * (1 << 20), "a record of more than 16 MiB"),
