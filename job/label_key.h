@@ -1,4 +1,5 @@
-// LabelKey: what makes two words one label. A number's shortest form, so that 1, +1 and 1.0 are one, else the word.
+// LabelKey: what makes two words one label. A number's shortest form, so that 1, +1 and 1.0 are the same; else the
+// word.
 //
 //   LabelKey("+1") == LabelKey("1.0");
 //

@@ -246,9 +246,9 @@ absl::Status ShowJob(const FileOptions& options, const OpenedFile& file, Streams
   return job.status();
 }
 
-using Show = absl::Status (*)(const FileOptions& options, const OpenedFile& file, Streams streams);
+using ShowData = absl::Status (*)(const FileOptions& options, const OpenedFile& file, Streams streams);
 
-int ShowFile(const FileOptions& options, const std::string& verb, Show show, Streams streams) {
+int ShowFile(const FileOptions& options, const std::string& verb, ShowData show, Streams streams) {
   const absl::StatusOr<OpenedFile> file = Open(options);
   const absl::Status shown = file.ok() ? show(options, *file, streams) : file.status();
   return shown.ok() ? kExitDone : Complain(streams, verb, std::string(shown.message()), kExitFailed);
