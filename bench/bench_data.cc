@@ -1,4 +1,5 @@
-// How fast one thread turns CSV into columns, against a bare loop that tokenises and converts the same bytes.
+// How fast one thread turns CSV and other formats into columns, against a bare loop over the same bytes, which
+// tokenises and converts them. Of TFRecord it computes checksums (bench_data_formats.h).
 //
 //   bench_data [--runs N] [--mib N] [--python PYTHON]
 //
@@ -17,6 +18,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -24,6 +26,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/bench_data_formats.h"
 #include "bench/bench_series.h"
 #include "data/dataset.h"
 #include "data/record_index.h"
@@ -168,29 +171,44 @@ void AskPython(const std::string& python, const Text& text) {
   CHECK_EQ(std::system(absl::StrCat(python, " ", script, " ", text.path).c_str()), 0);
 }
 
-void Measure(const Case& shape, int runs, uint64_t mib, const std::string& python, const std::string& folder) {
-  const Text text = Write(shape, mib, folder);
-  const DataSpec data = SpecOf(shape);
+void Measure(const char* name, const Text& text, const DataSpec& data, const std::function<double()>& bare_loop,
+             int runs) {
   CHECK_EQ(OpenDataset(data, {"", "", {text.path}}).value()->size(), text.rows);
   Series bare, index, decode;
   for (int run = 0; run < runs; ++run) {
-    bare.values.push_back(BareLoop(shape, text));
+    bare.values.push_back(bare_loop());
     index.values.push_back(Index(data, text.path));
     // Another one each time, since a data set keeps what it decoded last.
     decode.values.push_back(Decode(*OpenDataset(data, {"", "", {text.path}}).value()));
   }
-  std::printf("%s, %.0f MB\n", shape.name, static_cast<double>(text.bytes.size()) / 1e6);
+  std::printf("%s, %.0f MB\n", name, static_cast<double>(text.bytes.size()) / 1e6);
   Say("bare", text, bare, bare);
   Say("index", text, index, bare);
   Say("decode", text, decode, bare);
+}
+
+void MeasureCsv(const Case& shape, int runs, uint64_t mib, const std::string& python, const std::string& folder) {
+  const Text text = Write(shape, mib, folder);
+  Measure(
+      shape.name, text, SpecOf(shape), [&] { return BareLoop(shape, text); }, runs);
   if (!python.empty()) AskPython(python, text);
+}
+
+void MeasureFormat(const FormatCase& of, int runs, uint64_t mib, const std::string& folder) {
+  Text text{folder + "/data", "", 0};
+  text.bytes = of.write(mib << 20, &text.rows);
+  std::ofstream(text.path, std::ios::binary) << text.bytes;
+  uint64_t found = 0;
+  Measure(
+      of.name, text, of.spec(), [&] { return Seconds([&] { found += of.bare(text.bytes); }); }, runs);
+  CHECK_NE(found, 0u);
 }
 
 }  // namespace
 }  // namespace downpour
 
 int main(int argc, char** argv) {
-  CLI::App app("How fast one thread turns CSV into columns, against a bare loop over the same bytes");
+  CLI::App app("How fast one thread turns records into columns, against a bare loop over the same bytes");
   int runs = 5;
   uint64_t mib = 200;
   std::string python;
@@ -203,7 +221,8 @@ int main(int argc, char** argv) {
   for (const downpour::Case& shape : downpour::kCases) {
     const std::string of_case = folder + "/" + std::to_string(shape.fields());
     std::filesystem::create_directory(of_case);
-    downpour::Measure(shape, runs, mib, python, of_case);
+    downpour::MeasureCsv(shape, runs, mib, python, of_case);
   }
+  for (const downpour::FormatCase& of : downpour::kFormatCases) downpour::MeasureFormat(of, runs, mib, folder);
   std::filesystem::remove_all(folder);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/csv.h"
 #include "data/record_fields.h"
 #include "schema/text.h"
 
@@ -217,7 +218,8 @@ bool LooksLikeLibsvm(std::string_view beginning) {
     beginning.remove_prefix(cut.bytes);
     if (!cut.is_record) continue;
     Pair pair;
-    if (!TakeLabel(&line).ok()) return false;
+    const absl::StatusOr<std::string_view> label = TakeLabel(&line);
+    if (!label.ok() || !NumberIn(label->substr(0, label->find(',')))) return false;  // one of several labels
     const absl::StatusOr<bool> more = TakePair(&line, &pair);
     return more.ok() && *more;
   }

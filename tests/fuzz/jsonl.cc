@@ -2,6 +2,6 @@
 #include "tests/fuzz/records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  downpour::ReadAsRecords({reinterpret_cast<const char*>(data), size}, {.format = downpour::kJsonFormat});
+  downpour::ReadAsRecords({reinterpret_cast<const char*>(data), size}, downpour::kJsonFormat);
   return 0;
 }

@@ -3,10 +3,12 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  downpour::DataSpec spec{.format = downpour::kLibsvmFormat};
-  downpour::ReadAsRecords(text, spec);
+  downpour::ReadAsRecords(text, downpour::kLibsvmFormat);
+  downpour::DataSpec spec;
+  spec.format = downpour::kLibsvmFormat;
   const downpour::TextSource source(text);
-  spec.columns = {{.name = "x", .from = {"features"}, .numbers = 4}};
+  spec.columns.emplace_back().from = {"features"};
+  spec.columns[0].numbers = 4;
   const auto file = downpour::OpenRecordFile(spec, source);
   if (!file.ok()) return 0;
   const std::vector<std::string> wanted = {"features", "3", "label"};

@@ -28,7 +28,9 @@ inline std::string WordsIn(const std::vector<FieldValue>& values) {
   return words;
 }
 
-inline void ReadAsRecords(const std::string& text, DataSpec data) {
+inline void ReadAsRecords(const std::string& text, const char* format) {
+  DataSpec data;
+  data.format = format;
   const TextSource source(text);
   auto file = OpenRecordFile(data, source);
   if (!file.ok()) return;
@@ -41,7 +43,10 @@ inline void ReadAsRecords(const std::string& text, DataSpec data) {
       for (const std::string& name : *names) wanted.push_back(name);
     }
   }
-  for (const std::string& name : wanted) data.columns.push_back({.name = name, .from = {name}, .fill = 0});
+  for (const std::string& name : wanted) {
+    data.columns.emplace_back().from = {name};
+    data.columns.back().fill = 0;
+  }
   file = OpenRecordFile(data, source);
   CHECK(file.ok());
   const auto reader = (*file)->NewReader(wanted);

@@ -4,7 +4,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  downpour::ReadAsRecords(bytes, {.format = downpour::kTfRecordFormat});
-  downpour::ReadAsRecords(downpour::TfRecord(bytes), {.format = downpour::kTfRecordFormat});
+  downpour::ReadAsRecords(bytes, downpour::kTfRecordFormat);
+  downpour::ReadAsRecords(downpour::TfRecord(bytes), downpour::kTfRecordFormat);
   return 0;
 }

@@ -84,7 +84,9 @@ class FormatsTest(unittest.TestCase):
     def test_libsvm_by_scikit_learn(self):
         datasets = self.package("sklearn.datasets")
         numpy = self.package("numpy")
-        values = numpy.random.default_rng(1).normal(size=(200, 30)) * (numpy.arange(200 * 30).reshape(200, 30) % 3 == 0)
+        draw = numpy.random.default_rng(1)
+        values = draw.normal(size=(200, 30)) * (draw.random(size=(200, 30)) < 0.3)
+        values[0, 0] = values[0, 29] = 1  # so that it is seen where indices begin and end
         labels = numpy.arange(200) % 2 * 2 - 1
         for zero_based in (False, True):
             with self.subTest(zero_based=zero_based):

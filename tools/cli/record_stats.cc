@@ -46,13 +46,18 @@ absl::StatusOr<std::vector<std::string>> NamesOf(const ByteSource& source, const
 absl::Status Visit(const std::string& format, const ByteSource& source, uint64_t records,
                    std::vector<std::string>* names, bool* has_more, BadRecords* bad,
                    const std::function<void(absl::Span<const FieldValue>)>& take) {
-  DataSpec data{.format = format};
+  DataSpec data;
+  data.format = format;
   absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecordFile(data, source);
   if (!file.ok()) return file.status();
   absl::StatusOr<std::vector<std::string>> all = NamesOf(source, **file, records, has_more);
   if (!all.ok()) return all.status();
   *names = *std::move(all);
-  for (const std::string& name : *names) data.columns.push_back({.name = name, .from = {name}, .fill = 0});
+  for (const std::string& name : *names) {
+    ColumnSpec& column = data.columns.emplace_back();
+    column.from = {name};
+    column.fill = 0;
+  }
   if (file = OpenRecordFile(data, source); !file.ok()) return file.status();  // by which any field may be missing
   const absl::StatusOr<std::unique_ptr<RecordReader>> reader = (*file)->NewReader(*names);
   if (!reader.ok()) return reader.status();
@@ -80,7 +85,8 @@ absl::StatusOr<TableStats> RecordStatsOf(const std::string& format, const ByteSo
   FieldWordBuffer buffer;
   const auto take = [&](absl::Span<const FieldValue> values) {
     if (stats.rows++ == 0) {
-      const size_t most_distinct = std::clamp<size_t>(kMostDistinctOfAll / values.size(), 1, kMostDistinct);
+      const size_t most_distinct =
+          std::clamp<size_t>(kMostDistinctOfAll / std::max<size_t>(1, values.size()), 1, kMostDistinct);
       stats.columns.assign(values.size(), ColumnStats(most_distinct));
     }
     for (size_t i = 0; i < values.size(); ++i) {

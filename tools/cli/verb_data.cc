@@ -17,6 +17,7 @@
 #include "data/indexed_file.h"
 #include "data/record_format.h"
 #include "data/set_files.h"
+#include "job/job_names.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
 #include "tools/cli/data_split.h"

@@ -76,7 +76,8 @@ TEST(JsonRecordsTest, FieldsThatNoneOfTheFirstRecordsHasAreNamed) {
   EXPECT_THAT(Scan(text, {"agee"}).error, HasSubstr("source has no field 'agee'; did you mean age? (as its first"));
   EXPECT_THAT(Scan(text, {"x.z"}).error, HasSubstr("source has no field 'x.z'"));
   DataSpec data;
-  data.columns = {{.name = "n", .from = {"agee"}, .fill = 0}};
+  data.columns.emplace_back().from = {"agee"};
+  data.columns[0].fill = 0;
   EXPECT_THAT(Scan(text, {"agee"}, data).records, ElementsAre("-"));
   EXPECT_THAT(Scan("", {"a"}).records, ElementsAre());
 }

@@ -15,7 +15,8 @@ ScannedRecords Scan(const std::string& text, const std::vector<std::string>& wan
                     const std::string& row = "features") {
   DataSpec data;
   data.format = kLibsvmFormat;
-  data.columns = {{.name = "x", .from = {row}, .numbers = width}};
+  data.columns.emplace_back().from = {row};
+  data.columns[0].numbers = width;
   return ScanRecords(text, wanted, data);
 }
 
@@ -72,6 +73,8 @@ TEST(LibsvmRecordsTest, FileLooksLikeIt) {
   EXPECT_TRUE(LooksLikeLibsvm("1 qid:1 3:1\n"));
   EXPECT_FALSE(LooksLikeLibsvm("a,b\n1 2:3\n"));
   EXPECT_FALSE(LooksLikeLibsvm("10:30 1:1\n"));
+  EXPECT_FALSE(LooksLikeLibsvm("at 10:30\n"));
+  EXPECT_TRUE(LooksLikeLibsvm("1,3 10:30\n"));
   EXPECT_FALSE(LooksLikeLibsvm("1\n"));
   EXPECT_FALSE(LooksLikeLibsvm("# only\n"));
 }

@@ -13,7 +13,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 ScannedRecords Scan(const std::string& text, const std::vector<std::string>& wanted) {
-  return ScanRecords(text, wanted, {.format = kTfRecordFormat});
+  DataSpec data;
+  data.format = kTfRecordFormat;
+  return ScanRecords(text, wanted, data);
 }
 std::string OneOf(const std::string& key, const std::string& feature) {
   return TfRecord(Example(Feature(key, feature)));
@@ -24,7 +26,6 @@ std::string Read(const std::string& example, const std::string& field = "a") {
   return scanned.records.size() == 2 ? scanned.records[1] : "records: " + std::to_string(scanned.records.size());
 }
 
-// Written by tensorflow 2.21: {"n": int64_list [1, -2], "w": bytes_list [b"hi"], "x": float_list [0.5]}.
 TEST(TfRecordsTest, ValuesHaveTheirTypes) {
   const std::string first = TfRecord(Example(Feature("n", Integers({1, -2})) + Feature("w", Words({"hi"})) +
                                              Feature("x", Floats({0.5f})) + Feature("none", "")));
