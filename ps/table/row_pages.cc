@@ -28,6 +28,7 @@ uint32_t RowPages::Take() {
   if (page_of(end_) == arenas_.size()) {
     CHECK_LT(end_, kNoPlace - mask_ - 1) << "a bucket has 2^32 places; give the job more buckets";
     arenas_.Add(arenas_.size() < expected_pages_ || arenas_.size() >= kFirstHugePage);
+    touched_.resize((arenas_.size() << bits_) / 64 + 1);
   }
   const uint32_t place = end_;
   at(place) = {};
@@ -43,7 +44,8 @@ void RowPages::Free(uint32_t place) {
 
 size_t RowPages::bytes() const {
   const size_t full = page_of(end_), touched = slot_of(end_);
-  return full * Arenas::kBytes + touched * (row_bytes_ + sizeof(Place)) + free_.capacity() * sizeof(uint32_t);
+  return full * Arenas::kBytes + touched * (row_bytes_ + sizeof(Place)) + free_.capacity() * sizeof(uint32_t) +
+         touched_.capacity() * sizeof(uint64_t);
 }
 
 }  // namespace downpour

@@ -13,6 +13,7 @@
 // Tests: tests/unit/ps/table/row_pages_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -38,6 +39,17 @@ class RowPages {
 
   uint32_t Take();
   void Free(uint32_t place);
+
+  // Whether the place is touched for the first time since ForgetTouched. A bit for each place: it lies in a cache where
+  // the Place does not.
+  bool Touch(uint32_t place) {
+    uint64_t& word = touched_[place / 64];
+    const uint64_t bit = uint64_t{1} << place % 64;
+    const bool first = (word & bit) == 0;
+    word |= bit;
+    return first;
+  }
+  void ForgetTouched() { std::fill(touched_.begin(), touched_.end(), 0); }
 
   std::byte* row(uint32_t place) { return arenas_[place >> bits_] + (place & mask_) * row_bytes_; }
   const std::byte* row(uint32_t place) const { return arenas_[place >> bits_] + (place & mask_) * row_bytes_; }
@@ -66,6 +78,7 @@ class RowPages {
   uint64_t expected_pages_ = 0;
   uint32_t end_ = 0;
   std::vector<uint32_t> free_;
+  std::vector<uint64_t> touched_;
   Arenas arenas_;
 };
 

@@ -88,7 +88,7 @@ void TableBucket::Gather(absl::Span<const uint64_t> keys, float* values) const {
   const auto use = [&](size_t begin, absl::Span<const uint32_t> places) {
     for (size_t i = 0; i < places.size(); ++i) {
       float* const to = values + (begin + i) * spec_.width;
-      if (places[i] == kNoPlace || (spec_.evict_after > 0 && IsAbsent(places[i]))) {
+      if (IsAbsent(places[i])) {
         InitialRow(spec_, keys[begin + i], to);
       } else {
         ReadValues(shape_, pages_.row(places[i]), to);
@@ -107,13 +107,15 @@ absl::StatusOr<PushEffect> TableBucket::Apply(const RowPush& push) {
   if (HasDuplicate(push.keys)) {
     return absl::InvalidArgumentError(absl::StrCat("a push to table ", spec_.id, " has a key twice"));
   }
+  CHECK(!push.stale || spec_.row_staleness);
   CHECK_LT(clock_, std::numeric_limits<uint32_t>::max()) << "a bucket counts 2^32 pushes";
   PushEffect effect;
   if (!push.keys.empty() && !IsSafe(push)) {
     effect.skipped = true;
   } else {
-    const auto fetch = [this](uint32_t place) {
-      __builtin_prefetch(&pages_.at(place));
+    const bool knows_last = KnowsLastPush(spec_);
+    const auto fetch = [this, knows_last](uint32_t place) {
+      if (knows_last) __builtin_prefetch(&pages_.at(place));
       FetchRow(place, shape_.bytes());
     };
     ForEachBlock(push.keys, fetch,
@@ -171,19 +173,19 @@ void TableBucket::UpdateBlock(const RowPush& push, size_t begin, absl::Span<cons
                               PushEffect* effect) {
   std::array<UpdatedRow, kBlock> fresh, stale;
   size_t fresh_count = 0, stale_count = 0;
+  const bool knows_last = KnowsLastPush(spec_);
   for (size_t i = 0; i < places.size(); ++i) {
     uint32_t place = places[i];
     const bool absent = IsAbsent(place);
     if (absent) place = Admit(push.keys[begin + i], place, effect);
     if (place == kNoPlace) continue;
-    Place& at = pages_.at(place);
     // A row that nobody has pushed since the pull missed nothing, however many pushes the bucket has had.
-    const bool is_stale = push.stale && !absent && at.last > push.pulled_at;
+    const bool is_stale = push.stale && !absent && pages_.at(place).last > push.pulled_at;
     if (!absent) {
       BeforeChange(place);
-      if (alive_) alive_->Pushed(at.last, clock_ + 1);
+      if (alive_) alive_->Pushed(pages_.at(place).last, clock_ + 1);
+      if (knows_last) pages_.at(place).last = clock_ + 1;
     }
-    at.last = clock_ + 1;
     (is_stale ? stale[stale_count++] : fresh[fresh_count++]) = {pages_.row(place), begin + i};
   }
   UpdateRows(push.fresh, shape_, push.gradients, absl::MakeConstSpan(fresh.data(), fresh_count));
@@ -217,16 +219,16 @@ uint32_t TableBucket::Bear(uint64_t key, uint32_t place) {
   }
   BeforeChange(place);
   pages_.at(place).key = key;
+  pages_.at(place).last = clock_ + 1;
   InitialRow(spec_, key, initial_.data());
   BeginRow(shape_, initial_.data(), pages_.row(place));
   return place;
 }
 
 void TableBucket::BeforeChange(uint32_t place) {
-  Place& at = pages_.at(place);
-  if (at.mark == points_) return;  // it has changed since the last point
+  if (!pages_.Touch(place)) return;  // it has changed since the last point, and has that mark
   if (scan_ && scan_->IsAhead(place)) scan_->Save(pages_, place);
-  at.mark = points_;
+  pages_.at(place).mark = points_;
 }
 
 void TableBucket::Sweep(size_t places) {
@@ -246,6 +248,7 @@ void TableBucket::Sweep(size_t places) {
 RecordPoint TableBucket::BeginRecord(const std::optional<RecordPoint>& base) {
   const bool is_own = base && base->copy == copy_ && base->number >= 1 && base->number <= points_;
   const RecordPoint point = {copy_, ++points_, clock_};
+  pages_.ForgetTouched();
   scan_.emplace(point, is_own ? *base : RecordPoint(), unborn_, rows_, pages_,
                 counts_ ? counts_->entries() : std::vector<AdmissionCounts::Entry>());
   return point;
@@ -280,7 +283,9 @@ void TableBucket::FillPart(TablePartWriter* part) {
     // What expired since the base has changed without a push.
     const bool went = place->last != 0 && !is_row && !then.Expired(place->last);
     if (base.number == 0 ? is_row : place->mark >= base.number || went) {
-      is_row ? part->AddRow(scan_->cursor(), *place, row) : part->AddEmpty(scan_->cursor());
+      // Where it is not known, the last push counts as that before the point.
+      const uint32_t last = KnowsLastPush(spec_) ? place->last : scan_->point().clock;
+      is_row ? part->AddRow({scan_->cursor(), last, place->key}, row) : part->AddEmpty(scan_->cursor());
     }
     scan_->Advance(pages_);
   }

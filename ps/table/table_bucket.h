@@ -56,7 +56,7 @@ struct RowPush {
   absl::Span<const uint64_t> keys;
   GradientSpan gradients;
   Update fresh;                      // of rows that nobody has pushed since the pull
-  std::optional<Update> stale = {};  // of the others; as `fresh` where there is none
+  std::optional<Update> stale = {};  // of the others; only with row_staleness, and as `fresh` where there is none
   uint64_t pulled_at = 0;            // the bucket's clock when the rows were pulled
 };
 
@@ -95,7 +95,9 @@ class TableBucket {
   friend class TableInstaller;
 
   AgeRule age() const { return {spec_.evict_after, clock_}; }
-  bool IsAbsent(uint32_t place) const { return place == kNoPlace || age().Expired(pages_.at(place).last); }
+  bool IsAbsent(uint32_t place) const {
+    return place == kNoPlace || (spec_.evict_after > 0 && age().Expired(pages_.at(place).last));
+  }
 
   template <class Fetch, class Use>
   void ForEachBlock(absl::Span<const uint64_t> keys, const Fetch& fetch, const Use& use) const;

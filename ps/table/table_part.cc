@@ -49,8 +49,7 @@ void TablePartWriter::Append(const void* from, size_t bytes) {
   end_ += bytes;
 }
 
-void TablePartWriter::AddRow(uint32_t number, const Place& place, const std::byte* row) {
-  const RowEntry entry = {number, place.last, place.key};
+void TablePartWriter::AddRow(const RowEntry& entry, const std::byte* row) {
   Append(&entry, sizeof(entry));
   Append(row, row_bytes_);
   bytes_ += sizeof(entry) + row_bytes_;

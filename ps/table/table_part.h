@@ -1,7 +1,7 @@
 // TablePart: a part of a bucket's record, as bytes.
 //
 //   TablePartWriter writer(header, spec, max_bytes);
-//   while (writer.HasRoom()) writer.AddRow(number, place, row);
+//   while (writer.HasRoom()) writer.AddRow(entry, row);
 //   Payload part = std::move(writer).Finish(/*is_last=*/false);
 //   absl::StatusOr<TablePart> read = ReadTablePart(part.bytes(), spec);
 //
@@ -74,7 +74,7 @@ class TablePartWriter {
   TablePartWriter(const TablePartHeader& header, const TableSpec& spec, size_t max_bytes);
 
   bool HasRoom() const { return bytes_ + most_bytes_ <= max_bytes_; }  // for one of either kind
-  void AddRow(uint32_t number, const Place& place, const std::byte* row);
+  void AddRow(const RowEntry& entry, const std::byte* row);
   void AddEmpty(uint32_t number);
   void AddCount(uint32_t number, const AdmissionCounts::Entry& entry);
   Payload Finish(bool is_last) &&;

@@ -31,13 +31,16 @@ struct TableSpec {
   float initial = 0;                                  // a row begins with draws of U(-initial, initial)
   uint32_t admit_after = 1;                           // which push of a key gives birth to its row
   uint32_t admission_counts = 1 << 14;                // keys whose pushes a bucket counts at a time
-  uint32_t evict_after = 0;  // a row that none of so many pushes to the bucket has is absent; 0: none ever is
-  uint64_t max_rows = 0;     // of a bucket; 0: without limit
+  uint32_t evict_after = 0;    // a row that none of so many pushes to the bucket has is absent; 0: none ever is
+  uint64_t max_rows = 0;       // of a bucket; 0: without limit
+  bool row_staleness = false;  // a gradient is as stale as the pushes to its own row say
   uint32_t bucket = 0;
   uint32_t buckets = 1;
 };
 
 absl::Status CheckTable(const TableSpec& spec);
+// Whether a row's last push is known. To note it takes a cache miss of each row that is pushed.
+inline bool KnowsLastPush(const TableSpec& spec) { return spec.evict_after > 0 || spec.row_staleness; }
 RowShape ShapeOf(const TableSpec& spec);
 
 // Which slot is a sum or mean of squares, and so never below 0; behind the last one: none.

@@ -181,7 +181,9 @@ TEST(TableBucketTest, RowsThatHaveExpiredLeaveRoomAtOnce) {
 }
 
 TEST(TableBucketTest, ARowIsAsStaleAsItsOwnPushesSay) {
-  TableBucket bucket(PlainSpec(), 5);
+  TableSpec spec = PlainSpec();
+  spec.row_staleness = true;
+  TableBucket bucket(spec, 5);
   Pushed(bucket, {1, 2}, 0);
   const uint64_t pulled_at = bucket.clock();
   Pushed(bucket, {2}, 0);

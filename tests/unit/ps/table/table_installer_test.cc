@@ -36,8 +36,7 @@ struct Forged {
     written.form = FormOf(spec);
     TablePartWriter writer(written, spec, 4096);
     for (const Row& row : rows) {
-      writer.AddRow(row.number, {.key = row.key, .last = row.last},
-                    reinterpret_cast<const std::byte*>(row.content.data()));
+      writer.AddRow({row.number, row.last, row.key}, reinterpret_cast<const std::byte*>(row.content.data()));
     }
     for (uint32_t number : empties) writer.AddEmpty(number);
     for (const Count& count : counts) writer.AddCount(count.number, count.entry);

@@ -184,7 +184,7 @@ class TablePair {
 
   void Push(const std::vector<uint64_t>& keys, const std::vector<float>& gradients) {
     std::optional<Update> stale;
-    if (prng_.Chance(0.5) && bucket.spec().optimizer == OptimizerKind::kSgd) stale = SgdUpdate{0.01f};
+    if (bucket.spec().row_staleness && prng_.Chance(0.5)) stale = SgdUpdate{0.01f};
     const uint64_t pulled_at = bucket.clock() - prng_.Below(std::min<uint64_t>(bucket.clock(), 4) + 1);
     const Update fresh = Rule();
     const PushEffect expected = oracle.Apply(keys, gradients, fresh, stale, pulled_at);
@@ -234,6 +234,7 @@ inline TableSpec DrawSpec(Prng& prng) {
                     .admission_counts = 1 << 12};
   spec.row_wise = spec.optimizer == OptimizerKind::kAdagrad && prng.Chance(0.5);
   spec.halves = prng.Chance(0.3);
+  spec.row_staleness = spec.optimizer == OptimizerKind::kSgd && prng.Chance(0.5);
   if (prng.Chance(0.5)) spec.admit_after = 2 + static_cast<uint32_t>(prng.Below(2));
   if (prng.Chance(0.5)) spec.evict_after = 1 + static_cast<uint32_t>(prng.Below(6));
   if (prng.Chance(0.5)) spec.max_rows = 5 + prng.Below(30);

@@ -27,9 +27,9 @@ TablePartHeader HeaderOf(const TableSpec& spec) {
 Payload SomePart() {
   TablePartWriter writer(HeaderOf(kSpec), kSpec, 4096);
   const std::vector<float> row = {1, 2, 3, 4, 5, 6};
-  writer.AddRow(7, {.key = 70, .last = 3}, reinterpret_cast<const std::byte*>(row.data()));
+  writer.AddRow({7, 3, 70}, reinterpret_cast<const std::byte*>(row.data()));
   writer.AddEmpty(8);
-  writer.AddRow(9, {.key = 90, .last = 4}, reinterpret_cast<const std::byte*>(row.data()));
+  writer.AddRow({9, 4, 90}, reinterpret_cast<const std::byte*>(row.data()));
   writer.AddCount(11, {.key = 110, .last = 5, .count = 2});
   return std::move(writer).Finish(/*is_last=*/true);
 }
@@ -68,7 +68,7 @@ TEST(TablePartTest, StaysWithinItsBytes) {
     TablePartWriter writer(HeaderOf(kSpec), kSpec, most);
     const std::vector<float> row(6);
     for (uint32_t i = 0; writer.HasRoom(); ++i) {
-      if (i % 3 == 0) writer.AddRow(i, {.key = i, .last = 1}, reinterpret_cast<const std::byte*>(row.data()));
+      if (i % 3 == 0) writer.AddRow({i, 1, i}, reinterpret_cast<const std::byte*>(row.data()));
       if (i % 3 == 1) writer.AddEmpty(i);
       if (i % 3 == 2) writer.AddCount(i, {.key = i, .last = 1, .count = 1});
     }

@@ -185,20 +185,37 @@ TEST_F(LargeRecordTest, WhatIsSavedIsWhatWasPushedAheadOfTheCursorOnce) {
 TEST_F(LargeRecordTest, ABaseOfAnotherCopyMakesTheRecordWhole) {
   Push(0, 100);
   const RecordPoint point = bucket_.BeginRecord(std::nullopt);
-  absl::StatusOr<TableBucket> other = Install(spec_, RestOfRecord(bucket_), 2);
-  ASSERT_TRUE(other.ok()) << other.status();
-  for (const RecordPoint& base : {point, RecordPoint{2, 1, 1}, RecordPoint{2, 0, 0}}) {
-    TableBucket fresh = Install(
-                            spec_,
-                            [&] {
-                              bucket_.BeginRecord(std::nullopt);
-                              return RestOfRecord(bucket_);
-                            }(),
-                            2)
-                            .value();
-    fresh.BeginRecord(base);
-    EXPECT_TRUE(Install(spec_, RestOfRecord(fresh), 3).ok());
+  TableBucket other = Install(spec_, RestOfRecord(bucket_), 2).value();
+  const RecordPoint own = other.BeginRecord(std::nullopt);
+  RestOfRecord(other);
+  for (const RecordPoint& base : {point, RecordPoint{2, 0, 0}, RecordPoint{2, 99, 1}}) {
+    other.BeginRecord(base);
+    EXPECT_TRUE(Install(spec_, RestOfRecord(other), 3).ok());
   }
+  other.BeginRecord(own);
+  EXPECT_FALSE(Install(spec_, RestOfRecord(other), 3).ok());  // it builds on that one
+}
+
+TEST_F(LargeRecordTest, WhatExpiredSinceTheBaseIsNamedAsEmpty) {
+  TableSpec spec = spec_;
+  spec.evict_after = 2;
+  TableBucket bucket(spec, 1);
+  const auto push = [&](std::vector<uint64_t> keys) {
+    const std::vector<float> gradients(keys.size() * spec.width, 1);
+    ASSERT_TRUE(bucket.Apply({keys, absl::MakeConstSpan(gradients), SgdUpdate{1}}).ok());
+  };
+  push({1, 2, 3});
+  const RecordPoint base = bucket.BeginRecord(std::nullopt);
+  RestOfRecord(bucket);
+  push({2});
+  bucket.BeginRecord(base);
+  push({});  // sweeps what has expired by now
+  const std::vector<Payload> early = RestOfRecord(bucket);
+  EXPECT_EQ(ReadTablePart(early[0].bytes(), spec)->header.empties, 0u);
+  bucket.BeginRecord(base);
+  const std::vector<Payload> late = RestOfRecord(bucket);
+  EXPECT_EQ(ReadTablePart(late[0].bytes(), spec)->header.empties, 2u);
+  EXPECT_EQ(ReadTablePart(late[0].bytes(), spec)->header.rows, 1u);
 }
 
 TEST_F(LargeRecordTest, APartPassesSoManyPlacesAtMost) {
