@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/index_file.h"
+#include "data/open_source.h"
 #include "data/record_scan.h"
 #include "data/set_files.h"
 #include "data/unpacked.h"
@@ -33,7 +34,7 @@ std::optional<RecordIndex> FittingIndex(const std::string& path, const std::stri
 
 absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& data, const std::string& path,
                                                                bool anew) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenSource(path);
   if (!source.ok()) return source.status();
   absl::StatusOr<std::unique_ptr<RecordFile>> format = OpenRecordFile(data, **source);
   if (!format.ok()) return format.status();
@@ -128,7 +129,7 @@ absl::Status IndexedFile::ReadPiece(const Piece& piece, std::string* text) const
 absl::StatusOr<std::shared_ptr<const ByteSource>> IndexedFile::Source() const {
   const std::lock_guard lock(mutex_);
   if (source_ != nullptr) return source_;
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path_);
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenSource(path_);
   if (source.ok()) source = Unpacked(*std::move(source));
   if (!source.ok()) return source.status();
   source_ = *std::move(source);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/byte_source.h"
 #include "data/byte_stream.h"
+#include "data/open_source.h"
 #include "data/record_format.h"
 #include "data/record_scan.h"
 #include "data/word_hash.h"
@@ -110,7 +111,7 @@ size_t SetOf(std::string_view record, uint64_t seed, const std::vector<double>& 
 absl::StatusOr<std::vector<SplitSet>> SplitRecords(const DataSpec& data, const std::string& path,
                                                    const std::string& folder, const std::vector<double>& shares,
                                                    uint64_t seed) {
-  auto source = OpenFile(path);
+  auto source = OpenSource(path);
   if (!source.ok()) return source.status();
   auto file = OpenRecordFile(data, **source);
   if (!file.ok()) return file.status();

@@ -15,6 +15,7 @@
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
 #include "data/indexed_file.h"
+#include "data/open_source.h"
 #include "data/set_files.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
@@ -92,7 +93,7 @@ struct OpenedCsv {
 };
 
 absl::StatusOr<OpenedCsv> Open(const FileOptions& options) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(options.file);
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenSource(options.file);
   if (!source.ok()) return source.status();
   const std::optional<char> separator =
       options.separator == "auto" ? std::nullopt : std::optional(SeparatorOf(options));
