@@ -12,7 +12,11 @@ std::string PercentEncode(std::string_view text, bool keeps_slashes) {
     const auto byte = static_cast<unsigned char>(c);
     const bool stays =
         absl::ascii_isalnum(byte) || c == '-' || c == '.' || c == '_' || c == '~' || (keeps_slashes && c == '/');
-    stays ? packed.push_back(c) : absl::StrAppendFormat(&packed, "%%%02X", byte);
+    if (stays) {
+      packed.push_back(c);
+    } else {
+      absl::StrAppendFormat(&packed, "%%%02X", byte);
+    }
   }
   return packed;
 }
