@@ -101,6 +101,7 @@ class CsvRecordFile final : public RecordFile {
     }
     return std::make_unique<CsvRecordReader>(layout_, places);
   }
+  absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view) const override { return layout_.fields; }
 
  private:
   bool IsEmpty(std::string_view line) const {

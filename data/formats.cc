@@ -6,8 +6,12 @@
 #include "data/csv_records.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/jsonl_records.h"
+#include "data/libsvm_records.h"
 #include "data/record_dataset.h"
+#include "data/record_fields.h"
 #include "data/record_format.h"
+#include "data/tfrecord_records.h"
 #include "job/nearest_name.h"
 #include "schema/text.h"
 
@@ -23,8 +27,15 @@ struct Format {
   const char* name;  // as data.format has it
   absl::StatusOr<std::unique_ptr<Dataset>> (*open_set)(const SetFiles& files);
   absl::StatusOr<std::unique_ptr<RecordFile>> (*open_file)(const DataSpec& data, const ByteSource& source);
+  bool (*looks_so)(std::string_view beginning);  // null: nothing in the bytes tells
 };
-constexpr Format kFormats[] = {{kIdxFormat, &OpenIdxDataset, nullptr}, {kCsvFormat, nullptr, &OpenCsvRecords}};
+constexpr Format kFormats[] = {
+    {kIdxFormat, &OpenIdxDataset, nullptr, nullptr},
+    {kCsvFormat, nullptr, &OpenCsvRecords, nullptr},
+    {kJsonFormat, nullptr, &OpenJsonRecords, &LooksLikeJson},
+    {kLibsvmFormat, nullptr, &OpenLibsvmRecords, &LooksLikeLibsvm},
+    {kTfRecordFormat, nullptr, &OpenTfRecords, &LooksLikeTfRecord},
+};
 
 absl::StatusOr<const Format*> FindFormat(const std::string& name) {
   const auto* found =
@@ -49,6 +60,15 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data,
   if (!format.ok()) return format.status();
   if ((*format)->open_file != nullptr) return (*format)->open_file(data, source);
   return absl::InvalidArgumentError("data.format: files of " + data.format + " have no records");
+}
+
+absl::StatusOr<std::string> GuessRecordFormat(const ByteSource& source) {
+  const absl::StatusOr<std::string> beginning = BeginningOf(source);
+  if (!beginning.ok()) return beginning.status();
+  for (const Format& one : kFormats) {
+    if (one.looks_so != nullptr && one.looks_so(*beginning)) return one.name;
+  }
+  return kCsvFormat;
 }
 
 absl::Status NoSuchField(const std::string& file, const std::string& field, const std::vector<std::string>& known) {

@@ -44,7 +44,8 @@ absl::StatusOr<std::vector<std::string>> MatchingObjects(const std::string& patt
   std::string next;
   do {
     absl::StatusOr<ListedPage> page = scheme == kS3 ? ListS3(bucket, prefix, next) : ListGcs(bucket, prefix, next);
-    if (!page.ok()) return absl::Status(page.status().code(), absl::StrCat(pattern, ": ", std::string(page.status().message())));
+    if (!page.ok())
+      return absl::Status(page.status().code(), absl::StrCat(pattern, ": ", std::string(page.status().message())));
     for (const std::string& name : page->keys) {
       if (fnmatch(key.c_str(), name.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
         found.push_back(absl::StrCat(scheme, "://", bucket, "/", name));

@@ -32,9 +32,11 @@ namespace downpour {
 
 inline constexpr size_t kMostRecord = size_t{16} << 20;  // bytes
 
-// Of one field in one record: nothing, where the record lacks it; text, as it stands there; a number, where the format
-// has types.
-using FieldValue = std::variant<std::monostate, std::string_view, double, int64_t>;
+// Several numbers of one field; NaN where one is missing.
+using FieldList = absl::Span<const double>;
+// Of one field in one record: nothing, where the record lacks it; text, as it stands there; where the format has types
+// also a number, a truth or several numbers. A list of one number is that number, and an empty one is nothing.
+using FieldValue = std::variant<std::monostate, std::string_view, double, int64_t, bool, FieldList>;
 
 // A run of bytes that is one record with all that separates it from the next, or is none, as an empty line.
 struct CutRecord {
@@ -45,8 +47,8 @@ struct CutRecord {
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  // The wanted fields of one record, as Cut cut it. Text stays until the next call, and as long as `record`. An error
-  // is one of this record alone: the next can be read.
+  // The wanted fields of one record, as Cut cut it. Text and lists stay until the next call, and as long as `record`.
+  // An error is one of this record alone: the next can be read.
   virtual absl::Status Read(std::string_view record, absl::Span<FieldValue> values) = 0;
 };
 
@@ -68,12 +70,18 @@ class RecordFile {
   // follows it. Cuts as far as the end of `text` only where that is certain, so that it does not matter in which pieces
   // a file comes. An error: where the next record begins is not known.
   virtual absl::StatusOr<CutRecord> Cut(std::string_view text, bool at_end) const = 0;
-  // Errors: NOT_FOUND for a field that no record of this file can have, with the near names.
+  // Errors: NOT_FOUND for a field that no record of this file can have, with the near names. Where each record names
+  // its fields: one that none of the first has, but for columns with a default (data/record_fields.h).
   virtual absl::StatusOr<std::unique_ptr<RecordReader>> NewReader(absl::Span<const std::string> wanted) const = 0;
+  // The fields that this record has. Errors: as those of reading it.
+  virtual absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view record) const = 0;
 };
 
 // What the beginning of a file tells. The source is not used after it.
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data, const ByteSource& source);
+
+// By how the file begins: one of the formats with records; csv where nothing else is to be seen.
+absl::StatusOr<std::string> GuessRecordFormat(const ByteSource& source);
 
 // For NewReader.
 absl::Status NoSuchField(const std::string& file, const std::string& field, const std::vector<std::string>& known);

@@ -2,7 +2,8 @@
 //
 //   const std::vector<uint64_t> ids = SampleIds(data.size(), 1 << 16);
 //
-// Order: rising: all of them, or `most` in runs of 64 that are spread evenly, since examples in a row are read together.
+// Order: rising: all of them, or `most` in runs of 64 that are spread evenly, since examples in a row are read
+//   together.
 // Tests: tests/unit/data/dataset_test.cc.
 #pragma once
 

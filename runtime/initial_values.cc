@@ -39,13 +39,10 @@ void InitialValues(uint64_t seed, const SliceGrid& grid, SliceId slice, float* v
     std::fill_n(values, where.elements, 0.0f);
     return;
   }
-  // Odd integers between -2^24 and 2^24 are exact floats and symmetric about 0: one rounding per element, the
-  // product's.
-  const float unit = static_cast<float>(HalfWidth(variable) * 0x1p-24);
+  const float unit = SymmetricUnit(HalfWidth(variable));
   const uint64_t key = MixAll(seed, kInitialStream, HashOf(variable.name));
   for (int64_t i = 0; i < where.elements; ++i) {
-    const uint64_t bits = Mix(key ^ static_cast<uint64_t>(where.offset + i)) >> 40;
-    values[i] = static_cast<float>(2 * static_cast<int32_t>(bits) + 1 - (1 << 24)) * unit;
+    values[i] = Symmetric(Mix(key ^ static_cast<uint64_t>(where.offset + i)), unit);
   }
 }
 

@@ -18,8 +18,8 @@
 // p is the softmax of the outputs. Of a single output p(class 1) is the output itself, held within 1e-7 of 0 and 1, and
 // a label of 1 or more is class 1.
 //
-// Shapes: outputs are [labels.size(), width] row by row. A label is the number of a class, or a number of a single output.
-//  Sums are in the order of the metrics.
+// Shapes: outputs are [labels.size(), width] row by row. A label is the number of a class, or what a single output
+//   is to be. Sums are in the order of the metrics.
 // Units: counts are whole numbers, exact up to 2^53.
 // Errors: none. An output that is no number makes the metrics that read it no number; so is one that is not defined,
 //   such as the AUC of one class.

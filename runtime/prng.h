@@ -25,6 +25,13 @@ constexpr uint64_t MixAll(uint64_t first, Numbers... rest) {
   return state;
 }
 
+// A draw of U(-a, a), from 64 random bits and SymmetricUnit(a). Odd integers between -2^24 and 2^24 are exact floats,
+// and symmetric about 0: one rounding, the product's.
+inline float SymmetricUnit(double a) { return static_cast<float>(a * 0x1p-24); }
+inline float Symmetric(uint64_t bits, float unit) {
+  return static_cast<float>(2 * static_cast<int32_t>(bits >> 40) + 1 - (1 << 24)) * unit;
+}
+
 class Prng {
   __extension__ using Wide = unsigned __int128;
 

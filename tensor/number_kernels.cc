@@ -16,20 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace downpour::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D>
-HWY_INLINE void StoreRounded(D, hn::Vec<D> x, Bf16* to) {
-  const hn::RebindToUnsigned<D> whole;
-  const hn::RebindToSigned<D> with_sign;  // from which narrowing is defined; what is narrowed is below 2^16
-  const hn::Rebind<uint16_t, D> half;
-  const auto bits = hn::BitCast(whole, x);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(whole, 1));
-  const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(whole, 0x7fff))));
-  const auto quiet = hn::Or(upper, hn::Set(whole, 0x40));
-  const auto rounded = hn::IfThenElse(hn::RebindMask(whole, hn::IsNaN(x)), quiet, nearest);
-  hn::StoreU(hn::DemoteTo(half, hn::BitCast(with_sign, rounded)), half, &to->bits);
-}
-
 // Vectors begin where they are aligned: a received frame seldom is, and loads across cache lines take twice as long.
 template <class T>
 HWY_INLINE int32_t LargestAligned(absl::Span<const T> x) {

@@ -1,4 +1,5 @@
-// VectorLoop: visits floats, or bfloat16 as floats, a vector at a time; for each of Highway's targets.
+// VectorLoop: visits floats, or bfloat16 as floats, a vector at a time, and stores them as either; for each of
+// Highway's targets.
 //
 //   ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto x) HWY_ATTR { ... });
 //
@@ -31,6 +32,20 @@ HWY_INLINE hn::Vec<D> LoadNumbers(D d, const Bf16* from) {
   const hn::Rebind<uint16_t, D> half;
   const hn::RebindToUnsigned<D> whole;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(whole, hn::LoadU(half, &from->bits))));
+}
+
+template <class D>
+HWY_INLINE void StoreRounded(D, hn::Vec<D> x, Bf16* to) {
+  const hn::RebindToUnsigned<D> whole;
+  const hn::RebindToSigned<D> with_sign;  // from which narrowing is defined; what is narrowed is below 2^16
+  const hn::Rebind<uint16_t, D> half;
+  const auto bits = hn::BitCast(whole, x);
+  const auto upper = hn::ShiftRight<16>(bits);
+  const auto odd = hn::And(upper, hn::Set(whole, 1));
+  const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(whole, 0x7fff))));
+  const auto quiet = hn::Or(upper, hn::Set(whole, 0x40));
+  const auto rounded = hn::IfThenElse(hn::RebindMask(whole, hn::IsNaN(x)), quiet, nearest);
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(with_sign, rounded)), half, &to->bits);
 }
 
 // Calls step(d, i, x) for every vector x of the numbers, the rest one by one. Returns the bits of the largest

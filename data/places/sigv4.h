@@ -17,8 +17,8 @@ struct AwsKeys {
 };
 
 // `headers`, then those that make them signed: x-amz-date, x-amz-content-sha256, x-amz-security-token, authorization.
-// Names of headers are in small letters. Path and query of `url` are percent-encoded, and its parameters in the order of
-// their names.
+// Names of headers are in small letters. Path and query of `url` are percent-encoded, and its parameters stand in the
+// order of their names.
 HttpHeaders SignedByAws(const std::string& url, const HttpHeaders& headers, const AwsKeys& keys,
                         const std::string& region, std::time_t now);
 

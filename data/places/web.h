@@ -12,7 +12,7 @@ namespace downpour {
 
 std::unique_ptr<ObjectPlace> WebPlace(const std::string& url);
 
-// What asks for one version: If-Match of an ETag, or If-Unmodified-Since of a date. Weak ETags can ask for nothing: they
+// What asks for one version: If-Match of an ETag, or If-Unmodified-Since of a date. Weak ETags can ask for nothing, and
 // are only compared. Source: RFC 9110, 13.1.
 HttpHeaders OnlyOf(const std::string& version);
 

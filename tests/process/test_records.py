@@ -1,4 +1,4 @@
-"""Jobs on CSV files as other programs wrote them: what is learned is what pandas and numpy compute from the same files."""
+"""Jobs on CSV files as other programs wrote them: what is learned is what pandas and numpy compute from the same."""
 
 import json
 import os
@@ -128,9 +128,9 @@ class RecordsTest(ProcessTest):
             training={"epochs": 400},
         )  # fmt: skip
         run = self.start_run()
-        status = self.wait_until(lambda status: complete(status) and status["steps"] > 50)
+        status = self.wait_until(lambda status: complete(status) and status["progress"]["leasesCommitted"] > 5)
         kill(task_of(status, "worker-0")["pid"])
-        self.wait_until(lambda status: status["checkpoint"]["number"] > 1)
+        self.wait_until(lambda status: self.checkpoints())
         run.signal(signal.SIGINT)
         run.finish()
         summary = self.run_job("--resume", "--set", "cluster={workerCount: 3, parameterServerCount: 1}",

@@ -58,7 +58,10 @@ inline JobSpec TinyJobOf(const Command& command) {
                  .loss = Loss::kOwn,
                  .variables = {{"kernel", {2, 2}}, {"bias", {2}}},
                  .initialize_from = "initial"};
-    job.data = {.format = kPythonFormat, .train = {}, .eval = {}, .train_examples = kTinyExamples, .eval_examples = 4};
+    job.data = DataSpec();
+    job.data.format = kPythonFormat;
+    job.data.train_examples = kTinyExamples;
+    job.data.eval_examples = 4;
   }
   return job;
 }

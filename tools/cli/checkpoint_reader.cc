@@ -23,7 +23,7 @@ absl::Status At(const std::string& path, const absl::Status& status) {
 }
 
 // Of what is there and cannot be read nothing is said to be damaged.
-absl::StatusOr<std::ifstream> OpenFile(const std::string& path) {
+absl::StatusOr<std::ifstream> OpenPart(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return absl::FailedPreconditionError("is a folder");
   if (fs::is_fifo(path, ignored)) return absl::FailedPreconditionError("is a pipe, which may have no other end");
@@ -46,7 +46,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
   std::error_code error;
   const uintmax_t bytes = fs::file_size(path, error);
   if (error == std::errc::no_such_file_or_directory) return absl::NotFoundError(absl::StrCat(path, ": there is none"));
-  absl::StatusOr<std::ifstream> file = OpenFile(path);
+  absl::StatusOr<std::ifstream> file = OpenPart(path);
   if (!file.ok()) return At(path, file.status());
   const auto text = ReadRange(*file, 0, std::min<uintmax_t>(bytes, kMaxManifestBytes + 1));
   if (!text.ok()) return At(path, text.status());
@@ -76,7 +76,7 @@ std::string FilePath(const Checkpoint& checkpoint, const Manifest::File& file) {
 
 absl::StatusOr<SliceState> ReadRecord(const Checkpoint& checkpoint, const Slice& slice, const std::string& path) {
   const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
-  absl::StatusOr<std::ifstream> file = OpenFile(path);
+  absl::StatusOr<std::ifstream> file = OpenPart(path);
   if (!file.ok()) return file.status();
   const auto bytes = ReadRange(*file, record.offset, record.bytes);
   if (!bytes.ok()) return bytes.status();

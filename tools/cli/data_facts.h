@@ -1,5 +1,5 @@
-// What the headers of a job's data files, their labels, a sample of records and the file of model.initializeFrom say, against the job, as
-// far as they can be read on this machine.
+// What the headers of a job's data files, their labels, a sample of records and the file of model.initializeFrom say,
+// against the job, as far as they can be read on this machine.
 //
 // Cost: reads the files of labels and of model.initializeFrom, and of the images what their headers say (of gzipped
 //   ones everything). Files of records are read once where they have no index (docs/DATA.md).

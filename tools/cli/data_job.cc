@@ -95,8 +95,11 @@ absl::StatusOr<Target> TargetOf(const std::string& name, const ColumnStats& colu
                 .outputs = words.size()};
 }
 
-std::string DataOf(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices, const Target& target) {
-  const auto whole = [](const std::string& path) { return Quoted(std::filesystem::absolute(path).lexically_normal().string()); };
+std::string DataOf(const TableStats& stats, const CsvDialect& dialect, const JobChoices& choices,
+                   const Target& target) {
+  const auto whole = [](const std::string& path) {
+    return Quoted(std::filesystem::absolute(path).lexically_normal().string());
+  };
   return absl::StrCat("data:\n  format: csv\n  train: ", whole(choices.train), "\n",
                       choices.eval.empty() ? "  # eval: FILE, by which the training is judged\n"
                                            : absl::StrCat("  eval: ", whole(choices.eval), "\n"),
@@ -122,7 +125,7 @@ std::string ModelOf(const Target& target) {
 
 }  // namespace
 
-absl::StatusOr<std::string> JobOn(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices) {
+absl::StatusOr<std::string> JobOn(const TableStats& stats, const CsvDialect& dialect, const JobChoices& choices) {
   const auto label = std::find(stats.names.begin(), stats.names.end(), choices.label);
   if (label == stats.names.end()) {
     const std::string meant = WhatWasMeant(choices.label, stats.names);

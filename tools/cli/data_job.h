@@ -2,8 +2,8 @@
 //
 //   absl::StatusOr<std::string> text = JobOn(stats, dialect, {.train = "adult.data", .label = "income"});
 //
-// Numbers are scaled by their mean and deviation. Words become a vocabulary where there are few, else hashed. A label of
-// few values is a class; of many, which are numbers, the number itself.
+// Numbers are scaled by their mean and deviation. Words become a vocabulary where there are few, else hashes. A
+// label of few values is a class; of many, which are numbers, the number itself.
 //
 // Errors: INVALID_ARGUMENT for a label that no column has, with the near names, or from which nothing can be learned.
 // Tests: tests/unit/tools/cli/data_job_test.cc: what is written is a job; tests/process/test_records.py: it learns.
@@ -23,6 +23,6 @@ struct JobChoices {
   std::string label;
 };
 
-absl::StatusOr<std::string> JobOn(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices);
+absl::StatusOr<std::string> JobOn(const TableStats& stats, const CsvDialect& dialect, const JobChoices& choices);
 
 }  // namespace downpour

@@ -111,6 +111,9 @@ size_t SetOf(std::string_view record, uint64_t seed, const std::vector<double>& 
 absl::StatusOr<std::vector<SplitSet>> SplitRecords(const DataSpec& data, const std::string& path,
                                                    const std::string& folder, const std::vector<double>& shares,
                                                    uint64_t seed) {
+  if (!std::all_of(shares.begin(), shares.end(), [](double share) { return share > 0 && std::isfinite(share); })) {
+    return absl::InvalidArgumentError("--shares: each must be a number above 0");
+  }
   auto source = OpenSource(path);
   if (!source.ok()) return source.status();
   auto file = OpenRecordFile(data, **source);

@@ -5,8 +5,8 @@
 // Shapes: sets/train.csv and so on, not packed, each with the header that the file has, its records in their order and
 //   byte for byte. A record that stands there twice goes to one set both times, so that none is learned and judged by.
 // Cost: one pass; memory of the longest record.
-// Errors: those of reading, with file and place; ALREADY_EXISTS for a set that is there, and nothing is written;
-//   of writing what absl::ErrnoToStatus makes of it, and no set is left.
+// Errors: INVALID_ARGUMENT for a share that is not above 0; those of reading, with file and place; ALREADY_EXISTS for a
+//   set that is there, and nothing is written; of writing what absl::ErrnoToStatus makes of it, and no set is left.
 // Tests: tests/unit/tools/cli/data_split_test.cc.
 #pragma once
 

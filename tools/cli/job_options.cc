@@ -258,7 +258,10 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   for (JobError& error : parsed.errors) {
     if (is_missing("model")(error) && may_be_code) error.remedy = HowToNameIt(verb);
     if (!is_missing("data")(error) || has_module) continue;
-    error.remedy = may_be_code ? HowToNameIt(verb) : "name its files: data: {train: {images: FILE, labels: FILE}}, or data: {format: csv, train: FILE, ...}";
+    error.remedy =
+        may_be_code
+            ? HowToNameIt(verb)
+            : "name its files: data: {train: {images: FILE, labels: FILE}}, or data: {format: csv, train: FILE, ...}";
   }
   parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
   parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());

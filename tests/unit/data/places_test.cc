@@ -91,7 +91,8 @@ TEST(SigV4Test, TheExamplesOfTheReference) {
 TEST(SigV4Test, ATokenIsSentAndSigned) {
   const HttpHeaders headers = SignedByAws("http://h:1/b/k", {}, {"id", "secret", "token"}, "r", 0);
   EXPECT_THAT(headers, testing::Contains(Pair("x-amz-security-token", "token")));
-  EXPECT_THAT(headers.back().second, HasSubstr("SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token"));
+  EXPECT_THAT(headers.back().second,
+              HasSubstr("SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token"));
 }
 
 TEST(S3PlaceTest, WhereABucketAnswers) {
@@ -124,8 +125,8 @@ TEST(WebPlaceTest, WhatAsksForOneVersion) {
 }
 
 TEST(GoogleTokenTest, WhatAFileOfCredentialsAsksFor) {
-  const auto order = TokenOrderOf(
-      R"({"type": "authorized_user", "client_id": "i", "client_secret": "s&", "refresh_token": "r"})", 0);
+  const auto order =
+      TokenOrderOf(R"({"type": "authorized_user", "client_id": "i", "client_secret": "s&", "refresh_token": "r"})", 0);
   ASSERT_TRUE(order.ok()) << order.status();
   EXPECT_EQ(order->url, "https://oauth2.googleapis.com/token");
   EXPECT_EQ(order->form, "grant_type=refresh_token&client_id=i&client_secret=s%26&refresh_token=r");

@@ -11,7 +11,8 @@ using testing::HasSubstr;
 TEST(DataPlaceTest, SchemesAndPaths) {
   EXPECT_EQ(SchemeOf("s3://b/k"), "s3");
   EXPECT_EQ(SchemeOf("HTTPS://h/a"), "https");
-  for (const char* path : {"", "a.csv", "/a/b.csv", "a:b", "://a", "day 1://b", "./s3://b"}) EXPECT_EQ(SchemeOf(path), "");
+  for (const char* path : {"", "a.csv", "/a/b.csv", "a:b", "://a", "day 1://b", "./s3://b"})
+    EXPECT_EQ(SchemeOf(path), "");
   const BucketAndKey object = BucketAndKeyOf("gs://b/a/b.csv");
   EXPECT_EQ(object.bucket, "b");
   EXPECT_EQ(object.key, "a/b.csv");

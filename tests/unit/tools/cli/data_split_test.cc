@@ -89,7 +89,9 @@ TEST_F(DataSplitTest, NothingIsOverwrittenAndNothingHalfWritten) {
   ASSERT_EQ(Split("a,b\n1,2\n3,4\n").code, kExitDone);
   EXPECT_THAT(Split("a,b\n1,2\n").err, HasSubstr("train.csv is there already"));
   std::filesystem::remove_all(dir_ + "/sets");
-  EXPECT_THAT(Split("a,b\n1,2\n3,\"4\n").err, HasSubstr("file.csv:3"));
+  std::string many = "a,b\n";
+  for (int i = 0; i < 5000; ++i) absl::StrAppend(&many, i, ",1\n");
+  EXPECT_THAT(Split(many + "3,\"4\n").err, HasSubstr("file.csv:5002"));
   EXPECT_TRUE(std::filesystem::is_empty(dir_ + "/sets"));
   for (const char* shares : {"1", "1,0", "1,-1", "a,b", "1,1,1,1", "nan,1"}) {
     EXPECT_NE(Split("a,b\n1,2\n", {"--shares", shares}).code, kExitDone) << shares;
