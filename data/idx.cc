@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "data/byte_source.h"
 #include "data/byte_stream.h"
+#include "data/open_source.h"
 #include "runtime/prng.h"
 #include "schema/checkpoint_format.h"
 
@@ -24,7 +25,7 @@ constexpr size_t kChunk = size_t{4} << 20;
 class Reader {
  public:
   static absl::StatusOr<Reader> Open(const std::string& path) {
-    absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+    absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenSource(path);
     if (source.ok()) return Reader(*std::move(source));
     if (absl::IsInvalidArgument(source.status())) return source.status();
     return absl::Status(source.status().code(),

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/byte_stream.h"
 #include "data/index_file.h"
+#include "data/open_source.h"
 #include "data/record_scan.h"
 #include "data/set_files.h"
 #include "data/unpacked.h"
@@ -39,7 +40,7 @@ std::optional<RecordIndex> FittingIndex(const std::string& path, const std::stri
 
 absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& data, const std::string& path,
                                                                bool anew) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenSource(path);
   if (!source.ok()) return source.status();
   absl::StatusOr<std::unique_ptr<RecordFile>> format = OpenRecordFile(data, **source);
   if (!format.ok()) return format.status();
@@ -136,7 +137,7 @@ absl::Status IndexedFile::ReadPiece(const Piece& piece, std::string* text) const
 absl::StatusOr<std::shared_ptr<const ByteSource>> IndexedFile::Source() const {
   const std::lock_guard lock(mutex_);
   if (source_ != nullptr) return source_;
-  absl::StatusOr<std::unique_ptr<ByteSource>> opened = OpenFile(path_);
+  absl::StatusOr<std::unique_ptr<ByteSource>> opened = OpenSource(path_);
   if (!opened.ok()) return opened.status();
   const absl::StatusOr<bool> is_packed = IsPacked(**opened);
   if (!is_packed.ok()) return is_packed.status();

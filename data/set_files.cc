@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "data/open_source.h"
+#include "job/data_place.h"
 
 namespace downpour {
 namespace {
@@ -17,7 +19,6 @@ std::vector<std::string> Matches(const std::string& pattern) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   }
   globfree(&found);
-  std::erase_if(paths, [](std::string_view path) { return path.ends_with(kIndexSuffix); });
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -27,15 +28,19 @@ std::vector<std::string> Matches(const std::string& pattern) {
 absl::StatusOr<std::vector<std::string>> ExpandFiles(const std::vector<std::string>& files) {
   std::vector<std::string> expanded;
   for (const std::string& file : files) {
-    if (file.find_first_of("*?[") == std::string::npos) {
+    if (!IsPattern(file)) {
       expanded.push_back(file);
       continue;
     }
-    const std::vector<std::string> matches = Matches(file);
-    if (matches.empty()) {
-      return absl::NotFoundError(absl::StrCat("no file matches ", file, ": is the folder there on this host?"));
+    const bool is_path = SchemeOf(file).empty();
+    absl::StatusOr<std::vector<std::string>> matches = is_path ? Matches(file) : MatchingObjects(file);
+    if (!matches.ok()) return matches.status();
+    std::erase_if(*matches, [](std::string_view path) { return path.ends_with(kIndexSuffix); });
+    if (matches->empty()) {
+      return absl::NotFoundError(is_path ? absl::StrCat("no file matches ", file, ": is the folder there on this host?")
+                                         : absl::StrCat("no object matches ", file));
     }
-    expanded.insert(expanded.end(), matches.begin(), matches.end());
+    expanded.insert(expanded.end(), matches->begin(), matches->end());
   }
   return expanded;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "job/data_place.h"
 #include "job/job_parse.h"
 #include "job/job_training_input.h"
 #include "schema/codec.h"
@@ -91,7 +92,7 @@ void ResolveDataPaths(const std::string& job_folder, const std::string& working_
     for (std::string& file : set->files) paths.emplace_back(key, &file);
   }
   for (const auto& [key, path] : paths) {
-    if (path->empty()) continue;
+    if (path->empty() || !SchemeOf(*path).empty()) continue;
     // Of files the key is that of their set, and where one comes from, all do.
     const auto origin = result->origins.lower_bound(key);
     const bool by_hand =

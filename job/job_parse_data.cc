@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "job/data_place.h"
 #include "job/job_names.h"
 #include "job/job_parse.h"
 #include "job/label_key.h"
@@ -192,6 +193,13 @@ void ReadLabel(const YamlNode& node, JobErrors& errors, LabelSpec* label) {
   reader.Finish();
 }
 
+bool ReadPlace(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* place) {
+  if (!ReadText(node, path, errors, place)) return false;
+  const std::string fault = FaultOfPlace(*place);
+  if (!fault.empty()) errors.Add(node, path, fault);
+  return fault.empty();
+}
+
 // FILE, a list of them, or {files: either}.
 void ReadFiles(const YamlNode& node, const std::string& path, JobErrors& errors, std::vector<std::string>* files) {
   if (node.Is(YamlNode::Kind::kMap)) {
@@ -204,18 +212,19 @@ void ReadFiles(const YamlNode& node, const std::string& path, JobErrors& errors,
   }
   std::string file;
   if (!node.Is(YamlNode::Kind::kSequence)) {
-    if (ReadText(node, path, errors, &file)) files->push_back(file);
+    if (ReadPlace(node, path, errors, &file)) files->push_back(file);
     return;
   }
   for (const YamlNode& item : ItemsOf(&node, path, kMostFiles, errors)) {
-    if (ReadText(item, absl::StrCat(path, ".", files->size()), errors, &file)) files->push_back(file);
+    if (ReadPlace(item, absl::StrCat(path, ".", files->size()), errors, &file)) files->push_back(file);
   }
 }
 
 void ReadPair(const YamlNode& node, const std::string& path, JobErrors& errors, SetFiles* pair) {
   MapReader reader(node, path, errors);
-  if (reader.Require("images") != nullptr) reader.Text("images", &pair->images);
-  if (reader.Require("labels") != nullptr) reader.Text("labels", &pair->labels);
+  for (const auto& [key, place] : {std::pair("images", &pair->images), std::pair("labels", &pair->labels)}) {
+    if (const YamlNode* file = reader.Require(key)) ReadPlace(*file, reader.PathOf(key), errors, place);
+  }
   reader.Finish();
 }
 

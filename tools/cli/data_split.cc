@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "data/byte_source.h"
 #include "data/byte_stream.h"
+#include "data/open_source.h"
 #include "data/record_format.h"
 #include "data/record_scan.h"
 #include "data/word_hash.h"
@@ -113,7 +114,7 @@ absl::StatusOr<std::vector<SplitSet>> SplitRecords(const DataSpec& data, const s
   if (!std::all_of(shares.begin(), shares.end(), [](double share) { return share > 0 && std::isfinite(share); })) {
     return absl::InvalidArgumentError("--shares: each must be a number above 0");
   }
-  auto source = OpenFile(path);
+  auto source = OpenSource(path);
   if (!source.ok()) return source.status();
   auto file = OpenRecordFile(data, **source);
   if (!file.ok()) return file.status();

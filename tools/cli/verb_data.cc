@@ -15,6 +15,7 @@
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
 #include "data/indexed_file.h"
+#include "data/open_source.h"
 #include "data/record_format.h"
 #include "data/set_files.h"
 #include "job/job_names.h"
@@ -115,7 +116,7 @@ struct OpenedFile {
 };
 
 absl::StatusOr<OpenedFile> Open(const FileOptions& options) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(options.file);
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenSource(options.file);
   if (!source.ok()) return source.status();
   const absl::StatusOr<std::string> format = FormatOf(options, **source);
   if (!format.ok()) return format.status();

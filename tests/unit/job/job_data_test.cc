@@ -127,6 +127,9 @@ TEST(JobDataTest, PathsBeginAtTheJobsFolderOrWhereTheyWereSet) {
   ResolveDataPaths("/job", "/here", &read);
   EXPECT_THAT(read.job.data.train.files, ElementsAre("/job/a.csv", "/b.csv"));
   EXPECT_THAT(read.job.data.eval.files, ElementsAre("/here/d.csv"));
+  read = ParseJob(JobOnRecords("  train: [\"s3://b/day-*.csv\", https://h/a.csv]\n  columns: [age]\n  label: y\n"), "");
+  ResolveDataPaths("/job", "/here", &read);
+  EXPECT_THAT(read.job.data.train.files, ElementsAre("s3://b/day-*.csv", "https://h/a.csv"));
 }
 
 TEST(JobDataTest, EachFormatHasItsKeys) {
@@ -163,6 +166,8 @@ struct Refusal {
 TEST(JobDataTest, WhatMakesNoSenseIsNamed) {
   const Refusal refusals[] = {
       {"data.columns.0={name: job}", "two columns are named job"},
+      {"data.train=ftp://h/a.csv", "data.train: has the scheme ftp://"},
+      {"data.train=['http://h/*.csv']", "data.train.0: is a pattern"},
       {"data.columns.0={name: label}", "label is the name of what is learned"},
       {"data.columns.0={name: age, buckets: [2, 1]}", "data.columns.0.buckets.1: is not above the boundary before it"},
       {"data.columns.0={name: age, hash: 3, vocabulary: [a]}", "a column is of one kind"},
