@@ -47,8 +47,8 @@ struct CutRecord {
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  // The wanted fields of one record, as Cut cut it. Text and lists stay until the next call, and as long as `record`. An error
-  // is one of this record alone: the next can be read.
+  // The wanted fields of one record, as Cut cut it. Text and lists stay until the next call, and as long as `record`.
+  // An error is one of this record alone: the next can be read.
   virtual absl::Status Read(std::string_view record, absl::Span<FieldValue> values) = 0;
 };
 
@@ -70,8 +70,8 @@ class RecordFile {
   // follows it. Cuts as far as the end of `text` only where that is certain, so that it does not matter in which pieces
   // a file comes. An error: where the next record begins is not known.
   virtual absl::StatusOr<CutRecord> Cut(std::string_view text, bool at_end) const = 0;
-  // Errors: NOT_FOUND for a field that no record of this file can have, with the near names. Where each record names its
-  // fields: one that none of the first has, but for columns with a default (data/record_fields.h).
+  // Errors: NOT_FOUND for a field that no record of this file can have, with the near names. Where each record names
+  // its fields: one that none of the first has, but for columns with a default (data/record_fields.h).
   virtual absl::StatusOr<std::unique_ptr<RecordReader>> NewReader(absl::Span<const std::string> wanted) const = 0;
   // The fields that this record has. Errors: as those of reading it.
   virtual absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view record) const = 0;
