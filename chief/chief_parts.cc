@@ -41,14 +41,14 @@ ChiefParts::ChiefParts(ChiefOptions given)
       shutdown({context, options, job, life, storage, journal, members, rounds, watchers, spares}, view),
       preparation({context, options, life, startup, journal, failures, store, members, data, assignment, rounds,
                    resumed, recovery}),
-      evaluations({job, ledger, evaluation, work}),
+      evaluations({job, journal, ledger, evaluation, work}),
       checkpoints({context, job, timing, life, journal, data, ledger, rounds, interval, best, departures, recovery}),
       training({context, job, life, journal, failures, members, data, assignment, ledger, rounds, best, progress,
                 learning, work, evaluations, checkpoints}),
       losses({context, journal, failures, members, recovery, work, shutdown}),
       history({context, job, storage, life, journal, members, ledger, evaluation, progress}),
-      epilogue({context, job, timing, journal, storage, members, rounds, history.epochs()}),
-      lifecycle({context, job, life, preparation, training, checkpoints, epilogue, recovery, work, shutdown}),
+      epilogue({context, job, timing, journal, storage, members, rounds, evaluation, history.epochs()}),
+      lifecycle({context, job, life, members, preparation, training, checkpoints, epilogue, recovery, work, shutdown}),
       commands({context, options, life, counts, journal, members, interval, lifecycle}) {}
 
 }  // namespace downpour

@@ -54,8 +54,7 @@ void Epilogue::ReadManifest() {
   reading_ = round;
   manifest_.reset();
   chief_.storage.Run({ReadFile(ManifestPath(round), 0, kMaxManifestBytes)}, [this, round](const StorageDone& done) {
-    if (round != reading_) return;
-    reading_ = {};
+    reading_ = {};  // Advance looks whether this is still the chosen round, and reads that one else
     if (!done.status.ok()) return ReadFailed(round, ManifestPath(round), done.status);
     absl::StatusOr<Manifest> manifest = DecodeManifest(ToString(done.data));
     if (!manifest.ok()) return ReadFailed(round, ManifestPath(round), manifest.status());
@@ -94,6 +93,9 @@ void Epilogue::Begin(uint32_t term) {
   waiting_since_ = Time{};
   worker_ = (*ready)->incarnation;
   chief_.journal.record().master = (*ready)->name;
+  if (const auto& result = chief_.evaluation.result()) {
+    chief_.journal.record().evaluated = Evaluation::TextOf(*result);
+  }
   history_ = chief_.epochs.Text();
   records_under_way_.clear();
   attempt_ = (uint64_t{term} << 32) + ++attempts_;

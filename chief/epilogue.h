@@ -8,9 +8,9 @@
 // Order: an attempt is given to the first worker that is there, once it is ready, and to another one when that is gone,
 //   with a higher number. Only the newest attempt's end counts: a worker that was held for dead may run its program
 //   still. The chief gives it the values, out of the checkpoint of the job's end, or of the best one where
-//   training.stopEarly chose it. The journal names the task before it hears of an attempt. A chief that follows gives
-//   an attempt of its own, to that task if it comes again. A worker whose program runs, or has ended, takes it for that
-//   program's.
+//   training.stopEarly chose it. The journal has the task and the last evaluation before that task hears of an attempt.
+//   A chief that follows evaluates nothing again, and gives an attempt of its own, to that task if it comes again. A
+//   worker whose program runs, or has ended, takes it for that program's.
 // Cost: records are read as they are asked for, and kept nowhere. kMostAttempts by one chief.
 // Errors: failure() is ABORTED where the program failed or its values cannot be read.
 // Source: protocol rule A12, conversation 10 (schema/PROTOCOL.md).
@@ -29,6 +29,7 @@
 #include "chief/folder/journal.h"
 #include "chief/folder/storage.h"
 #include "chief/known/epoch_table.h"
+#include "chief/known/evaluation.h"
 #include "chief/known/membership.h"
 #include "chief/known/step_context.h"
 #include "job/job.h"
@@ -51,6 +52,7 @@ class Epilogue {
     Storage& storage;
     Membership& members;
     const CheckpointRounds& rounds;
+    const Evaluation& evaluation;
     const EpochTable& epochs;
   };
   explicit Epilogue(const Parts& chief) : chief_(chief) {}

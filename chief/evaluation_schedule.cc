@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace downpour {
 
@@ -12,6 +14,10 @@ void EvaluationSchedule::Begin(uint64_t eval_examples) {
       std::max(training.lease_batches, training.consistency == Consistency::kAsync ? 1 : TrainingSpec().lease_batches);
   chief_.evaluation = Evaluation(eval_examples, training.batch_size, part, training.metrics);
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
+  std::optional<Evaluation::Result> known = Evaluation::ResultOf(chief_.journal.record().evaluated);
+  if (!known || !chief_.ledger.AllCommitted()) return;
+  chief_.evaluation.Recall(*std::move(known));
+  final_begun_ = true;
 }
 
 void EvaluationSchedule::Advance() {
@@ -32,6 +38,7 @@ void EvaluationSchedule::Advance() {
 // It began with leases that are open again; the last one must be of all of them.
 void EvaluationSchedule::Reopen() {
   chief_.evaluation.Abandon();
+  chief_.journal.record().evaluated.clear();
   final_begun_ = false;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "chief/folder/journal.h"
 #include "chief/known/evaluation.h"
 #include "chief/known/lease_ledger.h"
 #include "chief/work.h"
@@ -22,12 +23,15 @@ class EvaluationSchedule {
  public:
   struct Parts {
     const JobSpec& job;
+    Journal& journal;
     const LeaseLedger& ledger;
     Evaluation& evaluation;
     Work& work;
   };
   explicit EvaluationSchedule(const Parts& chief) : chief_(chief) {}
 
+  // Where the chief before had the final values evaluated, and has begun the rest of the program with them, they are
+  // not evaluated again: the device of who runs that, or has run it, is of no use until it has begun from the start.
   void Begin(uint64_t eval_examples);
   void Advance();
   // Leases that were committed are open again.

@@ -147,7 +147,7 @@ void History::NoteEpoch() {
 
 void History::NoteEvaluation() {
   const auto& result = chief_.evaluation.result();
-  if (!result || std::exchange(evaluation_, result->round) == result->round) return;
+  if (!result || result->is_recalled || std::exchange(evaluation_, result->round) == result->round) return;
   evaluations_.emplace_back(*result, chief_.context.UnixMs());
 }
 

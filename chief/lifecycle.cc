@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "chief/waits.h"
 #include "runtime/exit_code.h"
 #include "schema/text.h"
 
@@ -109,8 +110,9 @@ void Lifecycle::Stop(const StopRequested& stop) {
 void Lifecycle::CancelIfOutOfTime() {
   const Duration limit = chief_.job.scheduling.max_running_time;
   if (limit == Duration::zero() || chief_.context.Ran() < limit) return;
-  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, counted from each start",
-                              Seconds(limit)),
+  const std::string why = WhyAWorkerWaits(chief_.members);
+  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, counted from each start%s%s",
+                              Seconds(limit), why.empty() ? "" : "; ", why),
               kExitOutOfTime);
 }
 

@@ -18,6 +18,7 @@
 #include "chief/checkpoint_schedule.h"
 #include "chief/epilogue.h"
 #include "chief/known/job_life.h"
+#include "chief/known/membership.h"
 #include "chief/known/step_context.h"
 #include "chief/preparation.h"
 #include "chief/recovery.h"
@@ -38,6 +39,7 @@ class Lifecycle {
     StepContext& context;
     const JobSpec& job;
     JobLife& life;
+    const Membership& members;
     Preparation& preparation;
     Training& training;
     CheckpointSchedule& checkpoints;
@@ -67,7 +69,7 @@ class Lifecycle {
   std::string WhatIsDropped() const;
 
   const Parts chief_;
-  Time cancel_by_{};      // of CANCELLING, as the next two: the end comes then in any case
+  Time cancel_by_{};  // of CANCELLING, as the next two: the end comes then in any case
   std::string cancel_why_;
   int cancel_exit_code_ = 0;
 };

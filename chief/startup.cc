@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -302,8 +303,9 @@ void Startup::BeginJournal() {
   // A job that has succeeded is trained further because somebody wants more of it.
   if (!options_.job.training.stop_early || record.ended == NameOf(JobState::kSucceeded)) record.early = {};
   ++record.chiefs;
-  record.job = CanonicalJob(options_.job);
   if (!record.ended.empty()) record.master.clear();  // whose process went with that end
+  const std::string before = std::exchange(record.job, CanonicalJob(options_.job));
+  if (record.master.empty() || record.job != before) record.evaluated.clear();  // by other settings, maybe
   record.ended.clear();
   record.why.clear();
   journal_.Save([this](const absl::Status& status) {

@@ -111,7 +111,8 @@ ProgressReport OfProgress(const ChiefView& chief) {
     report.examples = plan.train_examples() * chief.Epochs();
   }
   report.examples_per_second = chief.progress.ExamplesPerSecond(chief.context.now);
-  report.loss = chief.progress.Loss();
+  // The last that a job shows is its last epoch's, as fit() returns it.
+  report.loss = chief.ledger.AllCommitted() ? chief.progress.EpochLoss() : chief.progress.Loss();
   return report;
 }
 

@@ -23,6 +23,7 @@ void Training::Begin() {
   if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);
   chief_.evaluations.Begin(chief_.job.data.has_eval() ? chief_.data.shape().eval_examples : 0);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
+  chief_.progress.NoteEpochs(chief_.ledger.EpochsCommitted());
   chief_.learning = LearningWatch::OfJob(chief_.job, chief_.data.plan().train_examples());
   chief_.checkpoints.Begin();
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);

@@ -153,6 +153,15 @@ std::string WhyItStandsStill(const ChiefView& chief) {
   return absl::StrJoin(sentences, "; ");
 }
 
+std::string WhyAWorkerWaits(const Membership& members) {
+  for (const Task& task : members.tasks()) {
+    if (task.role != TaskRole::kWorker || !task.alive() || task.stats.waiting_for.empty()) continue;
+    const std::string warned = WarnedMeanwhile(task);
+    if (!warned.empty()) return absl::StrCat(task.name, " waits for ", task.stats.waiting_for, ": ", warned);
+  }
+  return "";
+}
+
 bool IsSpare(const ChiefView& chief, const Task& task) { return LacksWork(chief, task) && !chief.ledger.HeldUpBy(); }
 
 }  // namespace downpour

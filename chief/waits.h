@@ -20,6 +20,10 @@ std::vector<WaitReport> WaitsOf(const ChiefView& chief);
 // Why nothing has moved for Progress::kStandsStillAfter though there is work to do, in one sentence; empty: it moves.
 std::string WhyItStandsStill(const ChiefView& chief);
 
+// Of a worker that waits: what for, and what it has warned of meanwhile, as at which line the user's code is; empty:
+// none has warned.
+std::string WhyAWorkerWaits(const Membership& members);
+
 // A worker that would work, and for which no lease is left: others hold all that are not committed.
 bool IsSpare(const ChiefView& chief, const Task& task);
 

@@ -128,6 +128,7 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
     return absl::InvalidArgumentError(absl::StrCat("a lease with a loss over ", done.examples, " examples"));
   }
   chief_.progress.ReportLoss(done.loss_sum, done.examples);
+  chief_.progress.NoteEpochs(chief_.ledger.EpochsCommitted());
   chief_.learning.ReportLease(done.loss_sum, done.examples);
   WarnOfTrouble();
   return absl::OkStatus();

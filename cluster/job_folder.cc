@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
@@ -28,6 +30,8 @@ namespace downpour {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr size_t kMostSaid = 400;  // bytes of what a run is at
 
 std::string ChiefPath(const std::string& job_dir) { return job_dir + "/chief.json"; }
 std::string SummaryPath(const std::string& job_dir) { return job_dir + "/summary.json"; }
@@ -186,6 +190,26 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
                                                  ", or choose another --job-dir"));
   }
   return lock;
+}
+
+void SayInJobFolder(const UniqueFd& claim, const std::string& words) {
+  if (ftruncate(claim.get(), 0) == 0) (void)!pwrite(claim.get(), words.data(), words.size(), 0);
+}
+
+std::string SaidInJobFolder(const std::string& job_dir) {
+  char words[kMostSaid];
+  const UniqueFd file(open(RunLockPath(job_dir).c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t size = file.ok() && HasRun(job_dir) ? pread(file.get(), words, sizeof(words), 0) : 0;
+  return OneLine({words, static_cast<size_t>(std::max<ssize_t>(0, size))}, kMostSaid);
+}
+
+void RemoveEmptyJobFolder(const std::string& job_dir) {
+  std::error_code ignored;
+  fs::remove(fs::path(job_dir) / "logs", ignored);  // if it is empty
+  const fs::directory_iterator found(job_dir, ignored);
+  const bool has_lock_alone = std::distance(begin(found), end(found)) == 1;
+  if (!has_lock_alone || !fs::remove(RunLockPath(job_dir), ignored)) return;
+  fs::remove(job_dir, ignored);
 }
 
 bool HasRun(const std::string& job_dir) { return IsHeld(RunLockPath(job_dir)); }

@@ -90,6 +90,15 @@ std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief)
 // Errors: ALREADY_EXISTS where another `run` holds it.
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);
 
+// Writes what the `downpour run` that holds the folder is at, while no chief listens yet; empty: nothing special. It is
+// dropped where the disk refuses.
+void SayInJobFolder(const UniqueFd& claim, const std::string& words);
+// What it wrote, as one line; empty where none holds the folder.
+std::string SaidInJobFolder(const std::string& job_dir);
+
+// Removes what ClaimJobFolder made, if nothing else is in it. Only its holder may.
+void RemoveEmptyJobFolder(const std::string& job_dir);
+
 // Whether a `downpour run` holds the folder.
 bool HasRun(const std::string& job_dir);
 

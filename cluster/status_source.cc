@@ -43,6 +43,14 @@ absl::Status WithProcess(const absl::Status& status, const std::string& job_dir,
                                              location.pid, " on ", location.host));
 }
 
+// A job whose run holds the folder, and of which no chief has listened yet.
+std::string HowItStarts(const std::string& job_dir) {
+  const std::string said = SaidInJobFolder(job_dir);
+  const std::string at = said.empty() ? ", and its chief has not said yet where it listens: ask again in a moment"
+                                      : absl::StrCat(": ", said);
+  return absl::StrCat("the job of ", job_dir, " is being started", at);
+}
+
 // Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
 bool Leads(const StatusReport& status, const ChiefLocation& location, const std::string& job_dir) {
   if (!status.chief.pid || *status.chief.pid == static_cast<uint64_t>(location.pid)) return true;
@@ -114,11 +122,8 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
   if (endpoint.empty()) {
     const absl::StatusOr<ChiefLocation> found = ReadChiefLocation(source_.job_dir);
     if (absl::IsNotFound(found.status())) {
-      const bool starts = HasRun(source_.job_dir);
-      return absl::UnavailableError(starts ? absl::StrCat("the job of ", source_.job_dir,
-                                                          " is being started, and its chief has not said yet where ",
-                                                          "it listens: ask again in a moment")
-                                           : std::string(found.status().message()));
+      return absl::UnavailableError(HasRun(source_.job_dir) ? HowItStarts(source_.job_dir)
+                                                            : std::string(found.status().message()));
     }
     if (absl::IsUnauthenticated(found.status())) return found.status();
     if (!found.ok()) return NotOfTheCommandLine(source_.job_dir, found.status());

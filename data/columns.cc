@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/csv.h"
+#include "data/field_word.h"
+#include "job/label_key.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -17,24 +19,7 @@ constexpr size_t kShown = 40;  // bytes of what a file has, in an error
 constexpr double kExactIntegers = 9007199254740992;
 constexpr double kMostClasses = 1'000'000;  // one counter of each is kept, and models take classes as int32
 
-using WordBuffer = std::array<char, 32>;
-
 std::string Quoted(std::string_view text) { return absl::StrCat("'", OneLine(text, kShown), "'"); }
-
-// A field as a word; a number as it is written shortest. `buffer` is where that stands.
-std::string_view WordOf(const FieldValue& value, WordBuffer* buffer) {
-  if (const auto* text = std::get_if<std::string_view>(&value)) return *text;
-  if (value.index() == 0) return {};
-  char* const end = buffer->data() + buffer->size();
-  if (const auto* integer = std::get_if<int64_t>(&value)) {
-    return {buffer->data(), std::to_chars(buffer->data(), end, *integer).ptr};
-  }
-  const double number = std::get<double>(value);
-  const bool is_integer = std::abs(number) < kExactIntegers && number == std::floor(number);
-  const char* written = is_integer ? std::to_chars(buffer->data(), end, static_cast<int64_t>(number)).ptr
-                                   : std::to_chars(buffer->data(), end, number).ptr;
-  return {buffer->data(), written};
-}
 
 bool IsNothing(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string_view>(&value)) return IsMissing(*text);
@@ -45,14 +30,15 @@ bool IsNothing(const FieldValue& value) {
 std::optional<double> FiniteNumber(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string_view>(&value)) return NumberIn(*text);
   if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? 1 : 0;
   const auto* number = std::get_if<double>(&value);
   return number != nullptr && std::isfinite(*number) ? std::optional(*number) : std::nullopt;
 }
 
 absl::Status Wrong(const std::string& field, const FieldValue& value, const std::string& what) {
-  WordBuffer buffer;
+  FieldWordBuffer buffer;
   return absl::InvalidArgumentError(
-      absl::StrCat("field ", Quoted(field), ": ", Quoted(WordOf(value, &buffer)), " ", what));
+      absl::StrCat("field ", Quoted(field), ": ", Quoted(FieldWord(value, &buffer)), " ", what));
 }
 
 double Transformed(const ColumnSpec& spec, double x) {
@@ -66,7 +52,8 @@ double Transformed(const ColumnSpec& spec, double x) {
 
 ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(data.label) {
   for (const ColumnSpec& spec : specs_) {
-    columns_.push_back({spec.name, spec.is_category() ? ColumnType::kInt64 : ColumnType::kFloat, 1, spec.categories()});
+    columns_.push_back({spec.name, spec.is_category() ? ColumnType::kInt64 : ColumnType::kFloat,
+                        spec.is_category() ? 1 : spec.numbers, spec.categories()});
     std::vector<size_t>& from = from_.emplace_back();
     for (const std::string& field : spec.from) from.push_back(PlaceOf(field));
     if (spec.from.empty()) from.push_back(PlaceOf(spec.name));
@@ -75,7 +62,10 @@ ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(
   }
   label_from_ = PlaceOf(label_.column);
   for (size_t i = 0; i < label_.classes.size(); ++i) {
-    for (const std::string& word : label_.classes[i]) classes_.emplace(word, static_cast<int64_t>(i));
+    for (const std::string& word : label_.classes[i]) {
+      classes_.emplace(word, static_cast<int64_t>(i));
+      classes_.emplace(LabelKey(word), static_cast<int64_t>(i));
+    }
   }
   columns_.push_back({kLabelColumn, label_.is_number ? ColumnType::kFloat : ColumnType::kInt64, 1,
                       static_cast<int64_t>(label_.classes.size())});
@@ -92,7 +82,7 @@ std::vector<ColumnValues> ColumnReader::Room(size_t examples) const {
   std::vector<ColumnValues> room(columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (columns_[i].type == ColumnType::kFloat) {
-      room[i].emplace<std::vector<float>>(examples);
+      room[i].emplace<std::vector<float>>(examples * static_cast<size_t>(columns_[i].width));
     } else {
       room[i].emplace<std::vector<int64_t>>(examples);
     }
@@ -108,21 +98,50 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
       continue;
     }
     const FieldValue& value = values[from_[i].front()];
-    double number = 0;
-    if (absl::Status status = TakeNumber(spec, value, &number); !status.ok()) return status;
     if (spec.kind == ColumnKind::kBuckets) {
+      double number = 0;
+      if (absl::Status status = TakeNumber(spec, value, &number); !status.ok()) return status;
       const auto above = std::upper_bound(spec.boundaries.begin(), spec.boundaries.end(), number);
       std::get<std::vector<int64_t>>((*to)[i])[row] = above - spec.boundaries.begin();
       continue;
     }
-    const auto narrow = static_cast<float>(Transformed(spec, number));
-    if (!std::isfinite(narrow)) {
-      return Wrong(fields_[from_[i].front()], value,
-                   absl::StrCat("is beyond what a float holds: clip column ", Quoted(spec.name), " or take its log"));
+    const auto width = static_cast<size_t>(spec.numbers);
+    auto& floats = std::get<std::vector<float>>((*to)[i]);
+    if (absl::Status status = TakeNumbers(spec, value, absl::MakeSpan(floats).subspan(row * width, width));
+        !status.ok()) {
+      return status;
     }
-    std::get<std::vector<float>>((*to)[i])[row] = narrow;
   }
   return TakeLabel(values[label_from_], row, &to->back());
+}
+
+absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const {
+  const auto* list = std::get_if<FieldList>(&value);
+  const std::string& field = spec.from.empty() ? spec.name : spec.from.front();
+  double one = 0;
+  FieldList numbers(&one, 1);
+  if (list != nullptr) {
+    numbers = *list;
+  } else if (absl::Status status = TakeNumber(spec, value, &one); !status.ok()) {
+    return status;
+  }
+  const bool is_filled = list == nullptr && IsNothing(value);  // then all of them are
+  if (numbers.size() != to.size() && !is_filled) {
+    return Wrong(field, value,
+                 absl::StrCat("is not what column ", Quoted(spec.name), " takes, whose width is ", to.size()));
+  }
+  const bool is_plain = !spec.least && !spec.most && !spec.log && spec.mean == 0 && spec.deviation == 1;
+  for (size_t i = 0; i < to.size(); ++i) {
+    double number = numbers[is_filled ? 0 : i];
+    if (std::isnan(number)) {
+      if (absl::Status status = TakeNumber(spec, number, &number); !status.ok()) return status;
+    }
+    to[i] = static_cast<float>(is_plain ? number : Transformed(spec, number));
+    if (std::isfinite(to[i])) continue;
+    return Wrong(field, number,
+                 absl::StrCat("is beyond what a float holds: clip column ", Quoted(spec.name), " or take its log"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& value, double* number) const {
@@ -146,23 +165,25 @@ absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& 
 }
 
 int64_t ColumnReader::CategoryOf(size_t column, absl::Span<const FieldValue> values) const {
-  WordBuffer buffer;
+  FieldWordBuffer buffer;
   const ColumnSpec& spec = specs_[column];
   if (spec.kind == ColumnKind::kVocabulary) {
-    const auto found = words_[column].find(WordOf(values[from_[column].front()], &buffer));
+    const auto found = words_[column].find(FieldWord(values[from_[column].front()], &buffer));
     return found == words_[column].end() ? spec.categories() - 1 : found->second;
   }
   uint64_t hash = 0;
   for (const size_t place : from_[column]) {
-    hash = HashWord(IsNothing(values[place]) ? std::string_view() : WordOf(values[place], &buffer), hash);
+    hash = HashWord(IsNothing(values[place]) ? std::string_view() : FieldWord(values[place], &buffer), hash);
   }
   return static_cast<int64_t>(hash % static_cast<uint64_t>(std::max<int64_t>(1, spec.hash)));
 }
 
 absl::Status ColumnReader::TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const {
   if (!label_.classes.empty()) {
-    WordBuffer buffer;
-    const auto found = classes_.find(WordOf(value, &buffer));
+    FieldWordBuffer buffer;
+    const std::string_view word = FieldWord(value, &buffer);
+    auto found = classes_.find(word);
+    if (found == classes_.end()) found = classes_.find(LabelKey(word));
     if (found == classes_.end()) {
       return Wrong(label_.column, value,
                    "is no word of data.label.classes: add it to a class, or leave such records out by data.skip");

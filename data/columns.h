@@ -4,8 +4,8 @@
 //   auto values = reader.Room(records);                    // of reader.columns()
 //   auto status = reader.Take(fields, row, &values);       // the values of reader.fields(), in their order
 //
-// Shapes: numbers are float, categories and classes int64 from 0, all of width 1. The label is last. docs/DATA.md says
-//   what becomes of a field.
+// Shapes: numbers are float, categories and classes int64 from 0. A column of numbers has the width that
+//   its spec says, others and the label have 1. The label is last. docs/DATA.md says what becomes of a field.
 // Cost: no memory is taken for an example.
 // Threads: const.
 // Errors: INVALID_ARGUMENT with field, text and remedy, without the place.
@@ -48,6 +48,8 @@ class ColumnReader {
   using Places = std::unordered_map<std::string, int64_t, Hasher, std::equal_to<>>;
 
   size_t PlaceOf(const std::string& field);
+  // As many as the column's width; each one that is missing becomes the column's default.
+  absl::Status TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const;
   absl::Status TakeNumber(const ColumnSpec& spec, const FieldValue& value, double* number) const;
   absl::Status TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const;
   int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
@@ -59,7 +61,7 @@ class ColumnReader {
   std::vector<std::vector<size_t>> from_;  // of each column: places in fields_
   std::vector<Places> words_;              // of each column of a vocabulary
   size_t label_from_ = 0;
-  Places classes_;
+  Places classes_;  // of words, and of what LabelKey makes of them
 };
 
 }  // namespace downpour

@@ -3,10 +3,12 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/byte_stream.h"
 #include "data/index_file.h"
 #include "data/record_scan.h"
 #include "data/set_files.h"
@@ -15,8 +17,12 @@
 #include "schema/text.h"
 
 namespace downpour {
-
 namespace {
+
+// Of all files of this process, so that a set may have more than there are descriptors; others are opened for each
+// piece. What is unpacked stays open in any case.
+constexpr int kMostKeptOpen = 256;
+std::atomic<int> kept_open = 0;
 
 // The index beside `path`, if it fits; otherwise nothing, and the log says why.
 std::optional<RecordIndex> FittingIndex(const std::string& path, const std::string& format, const ByteSource& source,
@@ -45,6 +51,8 @@ absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& d
     file->index_ = *std::move(known);
     return file;
   }
+  const absl::StatusOr<bool> is_packed = IsPacked(**source);
+  if (!is_packed.ok()) return is_packed.status();
   const uint64_t size = (*source)->size(), version = (*source)->version();
   absl::StatusOr<std::unique_ptr<ByteSource>> unpacked = Unpacked(*std::move(source));
   if (!unpacked.ok()) return unpacked.status();
@@ -53,7 +61,7 @@ absl::StatusOr<std::unique_ptr<IndexedFile>> IndexedFile::Open(const DataSpec& d
   file->index_ = *std::move(index);
   file->index_.size = size;
   file->index_.version = version;
-  file->source_ = *std::move(unpacked);
+  if (*is_packed) file->Hold(*std::move(unpacked));
   file->is_kept_ = false;
   return file;
 }
@@ -128,12 +136,23 @@ absl::Status IndexedFile::ReadPiece(const Piece& piece, std::string* text) const
 absl::StatusOr<std::shared_ptr<const ByteSource>> IndexedFile::Source() const {
   const std::lock_guard lock(mutex_);
   if (source_ != nullptr) return source_;
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path_);
-  if (source.ok()) source = Unpacked(*std::move(source));
-  if (!source.ok()) return source.status();
-  source_ = *std::move(source);
-  return source_;
+  absl::StatusOr<std::unique_ptr<ByteSource>> opened = OpenFile(path_);
+  if (!opened.ok()) return opened.status();
+  const absl::StatusOr<bool> is_packed = IsPacked(**opened);
+  if (!is_packed.ok()) return is_packed.status();
+  if (*is_packed) opened = Unpacked(*std::move(opened));
+  if (!opened.ok()) return opened.status();
+  std::shared_ptr<const ByteSource> source = *std::move(opened);
+  if (*is_packed || kept_open < kMostKeptOpen) Hold(source);
+  return source;
 }
+
+void IndexedFile::Hold(std::shared_ptr<const ByteSource> source) const {
+  source_ = std::move(source);
+  ++kept_open;
+}
+
+IndexedFile::~IndexedFile() { kept_open -= source_ != nullptr; }
 
 absl::StatusOr<std::unique_ptr<RecordReader>> IndexedFile::TakeReader(const ColumnReader& columns) const {
   {

@@ -28,6 +28,10 @@ inline constexpr uint64_t kLeastIndexed = uint64_t{16} << 20;
 
 class IndexedFile {
  public:
+  ~IndexedFile();
+  IndexedFile(const IndexedFile&) = delete;
+  IndexedFile& operator=(const IndexedFile&) = delete;
+
   // Takes the index beside the file, if that fits, or else makes one; `anew`: makes one in any case.
   static absl::StatusOr<std::unique_ptr<IndexedFile>> Open(const DataSpec& data, const std::string& path,
                                                            bool anew = false);
@@ -46,6 +50,7 @@ class IndexedFile {
 
  private:
   explicit IndexedFile(std::string path) : path_(std::move(path)) {}
+  void Hold(std::shared_ptr<const ByteSource> source) const;
   absl::Status ReadPiece(const Piece& piece, std::string* text) const;
   absl::StatusOr<std::shared_ptr<const ByteSource>> Source() const;
   absl::StatusOr<std::unique_ptr<RecordReader>> TakeReader(const ColumnReader& columns) const;
@@ -55,7 +60,7 @@ class IndexedFile {
   RecordIndex index_;
   bool is_kept_ = true;                                         // index_ is beside the file
   mutable std::mutex mutex_;                                    // of what follows
-  mutable std::shared_ptr<const ByteSource> source_;            // unpacked; null: nobody has read yet
+  mutable std::shared_ptr<const ByteSource> source_;            // unpacked; null: it is opened when it is read
   mutable std::vector<std::unique_ptr<RecordReader>> readers_;  // nobody uses
 };
 

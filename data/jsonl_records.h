@@ -1,7 +1,7 @@
 // JSON lines as records (data/record_format.h): an object on each line.
 //
 // Shapes: a field is a key of the object; `a.b` is key a.b, or key b of the object in a. Values are numbers, text,
-//   truths, null (nothing) and arrays of numbers, truths and null. An integer is exact from -2^63 to 2^63 - 1, and in
+//   truths, null (nothing) and arrays of numbers, truths and null. An integer is exact from -2^63 to 2^63 - 1; in
 //   arrays to 2^53.
 // Cost: one pass of simdjson over a line, whatever is wanted of it; memory of up to 14 times the longest line.
 // Errors: of a record also what is no JSON, or no object (NaN and Infinity are none), more than 1024 levels, a wanted

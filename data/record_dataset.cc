@@ -105,6 +105,7 @@ uint64_t ReadingOf(const DataSpec& data) {
   for (const ColumnSpec& column : data.columns) {
     add(absl::StrCat(column.name, " ", static_cast<int>(column.kind), " ", column.log));
     for (const auto& number : {column.fill, column.least, column.most}) add_number(number);
+    add(absl::StrCat(column.numbers));
     add_number(column.mean);
     add_number(column.deviation);
     for (const std::string& field : column.from) add(field);
@@ -196,7 +197,9 @@ absl::StatusOr<std::shared_ptr<const Values>> RecordDataset::Decoded(const Piece
   absl::StatusOr<Values> values = file.Decode(columns_, piece, bad);
   if (!values.ok()) return values.status();
   auto decoded = std::make_shared<const Values>(*std::move(values));
-  cache_.Add(key, decoded, columns().size() * piece.records * sizeof(int64_t));
+  size_t width = 0;
+  for (const Column& column : columns()) width += static_cast<size_t>(column.width);
+  cache_.Add(key, decoded, width * piece.records * sizeof(int64_t));
   return decoded;
 }
 
@@ -213,7 +216,8 @@ absl::Status RecordDataset::ReadBatch(absl::Span<const uint64_t> ids, absl::Span
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto hold = [&](auto empty) {
       if (!std::holds_alternative<decltype(empty)>(values[i])) values[i] = std::move(empty);
-      std::get<decltype(empty)>(values[i]).resize(ids.size());
+      const auto width = static_cast<size_t>(this->columns()[columns[i]].width);
+      std::get<decltype(empty)>(values[i]).resize(ids.size() * width);
     };
     const bool is_float = this->columns()[columns[i]].type == ColumnType::kFloat;
     is_float ? hold(std::vector<float>()) : hold(std::vector<int64_t>());
@@ -226,7 +230,11 @@ absl::Status RecordDataset::ReadBatch(absl::Span<const uint64_t> ids, absl::Span
       std::visit(
           [&](const auto& from) {
             auto& to = std::get<std::decay_t<decltype(from)>>(values[i]);
-            for (size_t one = begin; one < end; ++one) to[wanted[one].example] = from[wanted[one].row];
+            const auto width = static_cast<ptrdiff_t>(this->columns()[columns[i]].width);
+            for (size_t one = begin; one < end; ++one) {
+              std::copy_n(from.begin() + wanted[one].row * width, width,
+                          to.begin() + static_cast<ptrdiff_t>(wanted[one].example) * width);
+            }
           },
           (**piece)[columns[i]]);
     }

@@ -37,6 +37,7 @@ NEWS = re.compile(rb"(\S+) ([0-9]+)\n")
 CANCELLED = 143
 MOST_NAMED = 10  # of what does not come from a host
 PART = ".downpour.part"  # what a file that comes is called until it is whole
+REMEDY = "copy them by hand, and give the next job a higher limit or less to write"
 
 # How the job stands, then each file with what came since it was last looked at.
 LOOK = """
@@ -55,6 +56,11 @@ for file in chief.json metrics.jsonl logs/*.log; do
 done
 """
 
+
+# How many files and folders lie in the folder of results, and the bytes of its files.
+MEASURE = """find results -mindepth 1 -printf '%y %s\\n' |
+awk '$1 == "f" { bytes += $2 } END { printf "%d %.0f", NR, bytes }'"""
+MEASURED = re.compile(r"([0-9]{1,18}) ([0-9]{1,18})")
 
 # Of the job folder here: what a host does not get to write.
 OURS = ("service", "keys", "keys.part", "trials", "chief.json", "cluster.begun", "cluster.ended",
@@ -124,6 +130,40 @@ def put(archive, member, folder):
         except BaseException:
             os.unlink(PART, dir_fd=at)
             raise
+
+
+class TooMuch(HostError):
+    """It stays where it is: trying again changes nothing."""
+
+
+class Room:
+    """What may still come into the folder of results, of all hosts together."""
+
+    def __init__(self, options):
+        self.options = options
+        self.files, self.bytes = 0, 0  # that have come
+
+    def check(self, host, files, size):
+        """Whether these may come from that host, beside what has come."""
+        files, size, gib = self.files + files, self.bytes + size, self.options.results_gib
+        if files > self.options.results_files:
+            raise TooMuch(host, f"with its results --job-dir has {files} files and folders, and --results-files allows "
+                          f"{self.options.results_files}: {REMEDY}")  # fmt: skip
+        if size > gib << 30:
+            raise TooMuch(host, f"with its results --job-dir has {size / 2**30:.2f} GiB, and --results-gib allows "
+                          f"{gib}: {REMEDY}")  # fmt: skip
+
+    def take(self, files, size):
+        self.files, self.bytes = self.files + files, self.bytes + size
+
+
+def measured(host):
+    """(files and folders, bytes) that a host has for the folder of results."""
+    said = host.run(MEASURE)[1]
+    found = MEASURED.fullmatch(said.strip())
+    if not found:
+        raise HostError(host, f"it does not tell how much there is in results: {one_line(said)}")
+    return int(found[1]), int(found[2])
 
 
 def write_whole(path, text):
@@ -283,20 +323,28 @@ class Follower:
         names = ", ".join([*left, *(host.name for host in lost)])
         complain(f"what runs on {names} could not be ended: it ends by itself, once it has no chief for long enough")
 
-    def fetch(self, host, what, options, is_wanted, into):
-        """The files of a host's folder that are wanted. Of an archive only files and folders are ever wanted."""
+    def fetch(self, host, what, options, is_wanted, into, check=lambda host, files, size: None):
+        """The files of a host's folder that are wanted. Of an archive only files and folders are ever wanted. `check`
+        is asked about each one before it is written. Returns how many came, and their bytes."""
+        files = size = 0
         incomplete = f"its {what} did not come whole"
         command = host.command(f"tar -C {options} -cf - .")
         with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
             try:
                 with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
                     for member in filter(is_wanted, archive):
+                        files, size = files + 1, size + member.size
+                        check(host, files, size)
                         put(archive, member, into)
             except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
                 child.kill()
                 raise HostError(host, f"{incomplete}: {error}") from error
+            except TooMuch:
+                child.kill()
+                raise
         if child.returncode:
             raise HostError(host, incomplete, child.returncode == UNREACHABLE)
+        return files, size
 
     def bring_home(self):
         """All of the job folder on the chief's host."""
@@ -307,7 +355,8 @@ class Follower:
 
     def bring_results(self):
         """What the workers' programs wrote into the folder of results. Where two hosts have the same file the newer one
-        counts. A host keeps what did not come."""
+        counts. A host keeps what did not come: all of it where it is more than may come."""
+        room = Room(self.options)
 
         def is_newest(member):
             if not is_within(member):
@@ -319,6 +368,10 @@ class Follower:
             there = self.options.results / member.name
             return member.isdir() or not os.path.lexists(there) or int(there.lstat().st_mtime) <= member.mtime
 
+        def keeps(host):
+            complain(f"what was written to --job-dir on {host.name} did not come to {self.options.results}: it stays "
+                     f"there in {host.dir}/results")  # fmt: skip
+
         for host in [host for host in self.hosts if "worker" in host.slots]:
             refused = set()
             for attempt in range(LAST_TRIES):
@@ -326,15 +379,21 @@ class Follower:
                     if host.run("test -d results", check=False)[0] == 0:
                         if host.run("running")[1].split():
                             raise HostError(host, "something still runs there, and may write results")
-                        self.fetch(host, "results", "results --hard-dereference", is_newest, self.options.results)
+                        room.check(host, *measured(host))
+                        # What it sends is counted too: a host may have told less than it has.
+                        came = self.fetch(host, "results", "results --hard-dereference", is_newest,
+                                          self.options.results, room.check)  # fmt: skip
+                        room.take(*came)
                         host.run("rm -rf results")
                     break
                 except HostError as error:
                     self.report(error)
+                    if isinstance(error, TooMuch):
+                        keeps(host)
+                        break
                 self.pause()
             else:
-                complain(f"what was written to --job-dir on {host.name} did not come to {self.options.results}: it "
-                         f"stays there in {host.dir}/results")  # fmt: skip
+                keeps(host)
             if len(refused) > MOST_NAMED:
                 print(f"{host.name}: {len(refused) - MOST_NAMED} more in --job-dir do not come here", flush=True)
         mark_of(self.options).unlink(missing_ok=True)

@@ -25,18 +25,19 @@ enum class ColumnKind { kNumber, kBuckets, kVocabulary, kHash };
 
 // How a field becomes a column: a number (float), or a category, one of categories() (int64 from 0).
 struct ColumnSpec {
-  std::string name;
-  std::vector<std::string> from;  // fields; several for kHash only: a cross of them
+  std::string name = {};
+  std::vector<std::string> from = {};  // fields; several for kHash only: a cross of them
   ColumnKind kind = ColumnKind::kNumber;
   int64_t numbers = 1;  // of a number: so many of them in its field, where the format has lists
   // Of each number, in this order. What is missing first becomes fill; without it, that is an error.
-  std::optional<double> fill;
-  std::optional<double> least, most;  // it is clipped to them
-  bool log = false;                   // becomes sign(x) log(1 + |x|)
-  double mean = 0, deviation = 1;     // becomes (x - mean) / deviation
-  std::vector<double> boundaries;     // of kBuckets, rising: bucket i has those below boundary i, and not below others
+  std::optional<double> fill = {};
+  std::optional<double> least = {}, most = {};  // it is clipped to them
+  bool log = false;                             // becomes sign(x) log(1 + |x|)
+  double mean = 0, deviation = 1;               // becomes (x - mean) / deviation
+  // Of kBuckets, rising. Bucket i has the numbers below boundary i that are not below the one before it.
+  std::vector<double> boundaries = {};
   // Of kVocabulary. A word's category is its place. What is no word here, or is missing, has the last one.
-  std::vector<std::string> vocabulary;
+  std::vector<std::string> vocabulary = {};
   int64_t hash = 0;  // of kHash: how many categories there are. What is missing is the empty word.
 
   bool is_category() const { return kind != ColumnKind::kNumber; }
@@ -46,9 +47,9 @@ struct ColumnSpec {
 };
 
 struct LabelSpec {
-  std::string column;  // the field
+  std::string column = {};  // the field
   // The words of each class, in its order: most often one each. Empty: labels are the numbers of classes from 0.
-  std::vector<std::vector<std::string>> classes;
+  std::vector<std::vector<std::string>> classes = {};
   bool is_number = false;  // what is learned is the number itself: of a squared error with one output
   bool operator==(const LabelSpec&) const = default;
 };
@@ -65,19 +66,19 @@ inline constexpr char kPythonFormat[] = "python";      // the user's Python code
 
 struct DataSpec {
   std::string format = kIdxFormat;
-  SetFiles train;
-  SetFiles eval;               // may be empty: no evaluation
+  SetFiles train = {};
+  SetFiles eval = {};          // may be empty: no evaluation
   int64_t train_examples = 0;  // of format python only, as is the next
   int64_t eval_examples = 0;
   // Of formats with records, all that follow.
-  std::vector<ColumnSpec> columns;  // no two of one name, none named "label"
-  LabelSpec label;
+  std::vector<ColumnSpec> columns = {};  // no two of one name, none named "label"
+  LabelSpec label = {};
   DataOrder order = DataOrder::kExamples;
-  int64_t block_examples = 128;     // examples in a row that are read together
-  int64_t skip = 0;                 // records that cannot be read may be left out, up to so many of a set
-  std::optional<char> separator;    // of csv, as are the next; nothing: what each file seems to have
-  std::optional<bool> header;       // whether the first record has the fields' names; nothing: as it seems
-  std::vector<std::string> fields;  // names of all fields, where files do not have them
+  int64_t block_examples = 128;          // examples in a row that are read together
+  int64_t skip = 0;                      // records that cannot be read may be left out, up to so many of a set
+  std::optional<char> separator = {};    // of csv, as are the next; nothing: what each file seems to have
+  std::optional<bool> header = {};       // whether the first record has the fields' names; nothing: as it seems
+  std::vector<std::string> fields = {};  // names of all fields, where files do not have them
 
   bool has_records() const { return format != kIdxFormat && format != kPythonFormat; }
   bool has_eval() const { return !eval.empty() || eval_examples > 0; }

@@ -212,8 +212,8 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   reader.Seed("seed", &job->seed);
   ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
   if (const YamlNode* python = reader.Find("python")) ReadPython(*python, errors, &job->python);
-  if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   const YamlNode* model = reader.Require("model");
+  if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   if (model != nullptr) ReadModel(*model, "model", job->data, errors, &job->model);
   // A squared error of one output learns the label's number, of several its class.
   const bool is_squared = job->model.loss == Loss::kMeanSquaredError && !job->model.is_own();

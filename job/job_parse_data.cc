@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "job/job_names.h"
 #include "job/job_parse.h"
+#include "job/label_key.h"
 #include "job/nearest_name.h"
 #include "job/variables.h"
 #include "schema/text.h"
@@ -109,7 +110,7 @@ void ReadFrom(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
 constexpr Named<ColumnKind> kCategories[] = {
     {ColumnKind::kBuckets, "buckets"}, {ColumnKind::kVocabulary, "vocabulary"}, {ColumnKind::kHash, "hash"}};
 
-ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, JobErrors& errors) {
+ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_lists, JobErrors& errors) {
   ColumnSpec column;
   if (node.Is(YamlNode::Kind::kScalar)) {  // - age
     ReadName(node, path, errors, &column.name);
@@ -137,6 +138,9 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, JobErrors& 
   } else {
     ReadClip(reader, errors, &column);
     reader.Integer("width", 1, kMaxModelElements, &column.numbers);
+    if (column.numbers > 1 && !has_lists) {
+      reader.Fail(*reader.Find("width"), "width", "a field of csv has one number", "name a column for each field");
+    }
     reader.Flag("log", &column.log);
     ReadScale(reader, errors, &column);
   }
@@ -152,7 +156,7 @@ void ReadColumns(const YamlNode* node, JobErrors& errors, DataSpec* data) {
   std::set<std::string> names = {"label"};
   for (const YamlNode& item : ItemsOf(node, "data.columns", kMostColumns, errors)) {
     const std::string path = absl::StrCat("data.columns.", data->columns.size());
-    data->columns.push_back(ReadColumn(item, path, errors));
+    data->columns.push_back(ReadColumn(item, path, data->format != kCsvFormat, errors));
     const std::string& name = data->columns.back().name;
     if (name.empty() || names.insert(name).second) continue;
     errors.Add(item, path + ".name",
@@ -180,7 +184,8 @@ void ReadLabel(const YamlNode& node, JobErrors& errors, LabelSpec* label) {
       continue;
     }
     for (const std::string& word : words) {
-      if (!seen.insert(word).second) errors.Add(item, at, absl::StrCat("'", word, "' stands there twice"));
+      if (seen.insert(LabelKey(word)).second) continue;
+      errors.Add(item, at, absl::StrCat("'", word, "' stands there twice, where 1, +1 and 1.0 are the same"));
     }
     label->classes.push_back(std::move(words));
   }
@@ -243,17 +248,23 @@ void RefuseKeys(MapReader& reader, const std::vector<const char*>& keys, const s
 
 void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   MapReader reader(node, "data", errors);
-  const std::vector<std::string> formats = {kIdxFormat, kCsvFormat, kPythonFormat};
+  const std::vector<std::string> formats = {kIdxFormat,    kCsvFormat,      kJsonFormat,
+                                            kLibsvmFormat, kTfRecordFormat, kPythonFormat};
   if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
   const bool is_python = data->format == kPythonFormat;
   if (data->has_records()) {
     ReadColumns(reader.Require("columns"), errors, data);
     if (const YamlNode* label = reader.Require("label")) ReadLabel(*label, errors, &data->label);
     reader.Integer("skip", 0, kMostCount, &data->skip);
-    ReadCsv(reader, errors, data);
+    if (data->format == kCsvFormat) {
+      ReadCsv(reader, errors, data);
+    } else {
+      RefuseKeys(reader, {"separator", "header", "fields"}, "format: csv", data->format);
+    }
     data->order = DataOrder::kBlocks;
   } else {
-    RefuseKeys(reader, {"columns", "label", "skip", "separator", "header", "fields"}, "format: csv", data->format);
+    RefuseKeys(reader, {"columns", "label", "skip"}, "format: csv, jsonl, libsvm or tfrecord", data->format);
+    RefuseKeys(reader, {"separator", "header", "fields"}, "format: csv", data->format);
   }
   reader.Choice("order", kDataOrders, &data->order);
   if (data->order == DataOrder::kBlocks) {
@@ -262,7 +273,7 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
     reader.FailOnlyWith("blockExamples", "order: blocks", "that is examples");
   }
   if (is_python) {
-    RefuseKeys(reader, {"train", "eval"}, "format: idx or csv", data->format);
+    RefuseKeys(reader, {"train", "eval"}, "files of data", data->format);
     if (reader.Require("trainExamples") != nullptr)
       reader.Integer("trainExamples", 1, kMostCount, &data->train_examples);
     reader.Integer("evalExamples", 0, kMostCount, &data->eval_examples);

@@ -2,6 +2,7 @@
 // draws.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/world_time.h"
@@ -35,6 +36,12 @@ struct Window {
 inline constexpr Duration kWorkerLeavesWithin = 20s;
 // Where chief and ps are told at once, the chief's last checkpoint has 20 s and needs them till its end.
 inline constexpr Duration kPsLeavesWithin = 22s;
+
+// How long one call of the user's Python code may take until a line says where it is. A job that ends out of time, amid
+// such a call, has that line by then. `limit`: scheduling.maxRunningTime, 0: none.
+inline constexpr Duration CodePatience(Duration limit) {
+  return limit == Duration::zero() ? 30s : std::min<Duration>(limit / 4, 30s);
+}
 
 // Steps of one lease that a worker may have pushed and not yet seen acknowledged. Simulator: 1 to 4.
 inline constexpr int kDefaultStepsInFlight = 2;

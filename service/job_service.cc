@@ -15,6 +15,7 @@
 #include "runtime/posix/process.h"
 #include "runtime/posix/whole_file.h"
 #include "service/log_times.h"
+#include "service/resumed.h"
 #include "service/submission.h"
 
 namespace downpour {
@@ -22,11 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-void AddMessage(const std::map<std::string, std::string>& messages, Job* job) {
-  const auto found = messages.find(job->name);
-  if (found != messages.end() && !IsOver(job->state)) job->state_message = found->second;
-}
 
 // Those that a trainingInput names, whatever else is wrong with it.
 std::vector<std::string> PackagesIn(const json& input) {
@@ -130,10 +126,17 @@ absl::StatusOr<Job> JobService::Accept(std::string_view body) {
   return job;
 }
 
+// With what is not stored of it.
+void JobService::Complete(Job* job) const {
+  const auto found = messages_.find(job->name);
+  if (found != messages_.end() && !IsOver(job->state)) job->state_message = found->second;
+  ShowWhatItsFolderDoes(FolderOf(job->name), job);
+}
+
 absl::StatusOr<Job> JobService::Find(const std::string& name) {
   const std::lock_guard hold(mutex_);
   absl::StatusOr<Job> job = store_->Find(name);
-  if (job.ok()) AddMessage(messages_, &*job);
+  if (job.ok()) Complete(&*job);
   return job;
 }
 
@@ -141,7 +144,7 @@ absl::StatusOr<std::vector<Job>> JobService::All() {
   const std::lock_guard hold(mutex_);
   absl::StatusOr<std::vector<Job>> jobs = store_->All();
   if (!jobs.ok()) return jobs.status();
-  for (Job& job : *jobs) AddMessage(messages_, &job);
+  for (Job& job : *jobs) Complete(&job);
   return jobs;
 }
 
@@ -154,6 +157,9 @@ absl::Status JobService::Cancel(const std::string& name) {
   const std::lock_guard hold(mutex_);
   absl::StatusOr<Job> job = store_->Find(name);
   if (!job.ok()) return job.status();
+  if (const RunFolder folder = FolderOf(name); IsResumed(*job, folder)) {
+    return absl::FailedPreconditionError(absl::StrCat("the job ", name, ": ", HowToEndIt(folder)));
+  }
   if (const absl::Status status = downpour::Cancel(UnixMs(), &*job); !status.ok()) return status;
   return Keep(*job);
 }
@@ -178,6 +184,9 @@ absl::Status JobService::Delete(const std::string& name) {
   if (!IsOver(job->state)) {
     return absl::FailedPreconditionError(
         absl::StrCat("the job ", name, " is ", NameOf(job->state), ": cancel it first"));
+  }
+  if (const RunFolder folder = FolderOf(name); IsResumed(*job, folder)) {
+    return absl::FailedPreconditionError(absl::StrCat("the job ", name, ": ", HowToEndIt(folder)));
   }
   // The folder first: were the name free with a mark in its folder, a job of that name could never start.
   std::error_code error;

@@ -80,6 +80,7 @@ class JobService {
   absl::Status RemoveUnusedPackages(const std::vector<std::string>& uris, const std::string& goes);
   // The job has no run yet.
   absl::Status RefuseToStart(const std::string& why, Job* job);
+  void Complete(Job* job) const;
   void NoteMessage(const Job& job, const std::string& message);
   void ReportToSearch(const Job& trial);
   absl::Status WorkOn(const std::string& name);

@@ -89,8 +89,10 @@ absl::Status RunFolder::Make() const {
   return absl::UnavailableError(absl::StrCat("cannot make the job folder ", job_dir_, ": ", error.message()));
 }
 
+int64_t RunFolder::SummaryWrittenMs() const { return WrittenMs(job_dir_ + "/summary.json"); }
+
 int64_t RunFolder::LastWrittenMs(int64_t since_ms) const {
-  const int64_t last = std::max(WrittenMs(job_dir_ + "/summary.json"), WrittenMs(job_dir_ + "/metrics.jsonl"));
+  const int64_t last = std::max(SummaryWrittenMs(), WrittenMs(job_dir_ + "/metrics.jsonl"));
   return last < since_ms ? 0 : last;
 }
 

@@ -45,6 +45,7 @@ class RunFolder {
   void RememberTold(bool told) const;
   // A line in the job's log, as the service's words.
   void Note(char severity, const std::string& words) const;
+  int64_t SummaryWrittenMs() const;  // since 1970; 0: there is none
 
  private:
   // Why a run failed of which no summary tells.

@@ -107,8 +107,8 @@ void Schedule::End(Time now) {
   running_.reset();
 }
 
-std::string Schedule::Late(Time now) const {
-  if (idle() || now - running_->began < std::max(kMayTake, 10 * longest_)) return "";
+std::string Schedule::Late(Time now, Duration patience) const {
+  if (idle() || now - running_->began < std::max(patience, 10 * longest_)) return "";
   if (running_->evaluates) return "an evaluation";
   return absl::StrCat("step ", running_->step, " of lease ", ToNumber(running_->lease));
 }

@@ -7,7 +7,8 @@
 // Order: a training step begins when every slice has said how far the lease is, the parameters were pulled after the
 //   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged. Where the job pulls
 //   ahead they are pulled while the step before is computed: after the one before that was pushed.
-//   A request to the user's Python code is late after kMayTake, and after 10 times what the longest one took.
+//   A request to the user's Python code is late after 10 times what the longest one took, and no sooner than its job's
+//   CodePatience.
 // Errors: a device that fails or computes other shapes than the model's is a Status; the worker ends.
 // Tests: tests/scenario/worker_*.txt.
 #pragma once
@@ -59,9 +60,8 @@ class Schedule {
   }
 
   bool idle() const { return !running_.has_value(); }
-  static constexpr Duration kMayTake = 30s;
   // The request that the device is at, where that is late; else empty.
-  std::string Late(Time now) const;
+  std::string Late(Time now, Duration patience) const;
   // Of what Receive returned; none: something else than the job's own code failed.
   std::optional<MemberSession::CodeFailure> FailureOfCode(const absl::Status& status) const {
     if (!absl::IsAborted(status) && !absl::IsCancelled(status)) return std::nullopt;

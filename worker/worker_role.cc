@@ -314,7 +314,9 @@ std::string WorkerRole::Impl::WaitingFor() const {
   if (epilogue_.active()) return "the rest of its program to end";
   if (!data_) return preparing_;
   if (!ready()) return "the placement of the parameters";
-  const std::string late = job_.python.module.empty() ? "" : schedule_->Late(now_);  // others are slow, but never hang
+  const Duration patience = CodePatience(job_.scheduling.max_running_time);
+  const bool may_hang = !job_.python.module.empty();  // others are slow, but never do
+  const std::string late = may_hang ? schedule_->Late(now_, patience) : "";
   if (!late.empty()) return absl::StrCat("its Python code to compute ", late);
   if (!schedule_->idle()) return "";
   if (exchange_->leases().empty()) return "work";

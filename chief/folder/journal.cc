@@ -161,6 +161,7 @@ std::string EncodeEntry(const JournalEntry& entry) {
   if (record.early != EarlyStop()) json["earlyStop"] = OfEarlyStop(record.early);
   if (record.best != BestRecord()) json["bestCheckpoint"] = OfBest(record.best);
   if (!record.master.empty()) json["master"] = record.master;
+  if (!record.evaluated.empty()) json["evaluated"] = record.evaluated;
   if (record.workers != 0) json["workers"] = record.workers;
   if (record.newest != Round()) json["newestCheckpoint"] = ToString(record.newest);
   if (record.abandoned != Round()) json["givenUp"] = ToString(record.abandoned);
@@ -181,6 +182,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .early = EarlyStopOf(Part(json, "earlyStop", Json::value_t::object)),
                                 .best = BestOf(Part(json, "bestCheckpoint", Json::value_t::object)),
                                 .master = Get<std::string>(json, "master"),
+                                .evaluated = Get<std::string>(json, "evaluated"),
                                 .ended = Get<std::string>(json, "ended"),
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),

@@ -44,6 +44,7 @@ struct JobRecord {
   EarlyStop early;                // what evaluations said of when to end
   BestRecord best;                // the checkpoint that is kept since its evaluation was the best
   std::string master = {};        // the task that runs the rest of the program; empty: none was given it
+  std::string evaluated = {};     // what was known of the last values when that was given; as Evaluation::TextOf
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
   std::string why;                // it ended
   // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,10 @@
 
 namespace downpour {
 namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // Parts one worker has at a time: the next one is there when it ends one.
 constexpr uint64_t kPartsHeld = 2;
@@ -48,6 +54,45 @@ void Evaluation::Restart() {
   for (Part& part : parts_) {
     part.worker = Incarnation::kNone;
     part.done.reset();
+  }
+}
+
+void Evaluation::Recall(Result result) {
+  round_ = result.round;
+  epoch_ = result.epoch;
+  frozen_ = true;
+  result_ = std::move(result);
+}
+
+// Numbers that are not finite are null.
+std::string Evaluation::TextOf(const Result& result) {
+  Json metrics = Json::array();
+  for (const auto& [name, value] : result.metrics) metrics.push_back({name, value});
+  const Json text = {{"round", result.round},       {"epoch", result.epoch},
+                     {"loss", result.loss},         {"accuracy", result.accuracy},
+                     {"examples", result.examples}, {"versions", {result.oldest_version, result.newest_version}},
+                     {"metrics", metrics}};
+  return text.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Evaluation::Result> Evaluation::ResultOf(const std::string& text) {
+  const auto number = [](const Json& value) { return value.is_null() ? kNoNumber : value.get<double>(); };
+  try {
+    const Json json = Json::parse(text);
+    Result result{.round = json.at("round").get<uint64_t>(),
+                  .epoch = json.at("epoch").get<uint64_t>(),
+                  .loss = number(json.at("loss")),
+                  .accuracy = number(json.at("accuracy")),
+                  .examples = json.at("examples").get<uint64_t>(),
+                  .oldest_version = json.at("versions").at(0).get<uint64_t>(),
+                  .newest_version = json.at("versions").at(1).get<uint64_t>(),
+                  .is_recalled = true};
+    for (const Json& metric : json.at("metrics")) {
+      result.metrics.emplace_back(metric.at(0).get<std::string>(), number(metric.at(1)));
+    }
+    return result;
+  } catch (const Json::exception&) {
+    return std::nullopt;
   }
 }
 

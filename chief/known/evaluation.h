@@ -37,7 +37,11 @@ class Evaluation {
     uint64_t oldest_version = 0;
     uint64_t newest_version = 0;
     std::vector<std::pair<std::string, double>> metrics = {};  // as MetricValues gives them
+    bool is_recalled = false;                                  // from the chief before, which has told of it
   };
+  // For the journal. Nothing for a text that is none.
+  static std::string TextOf(const Result& result);
+  static std::optional<Result> ResultOf(const std::string& text);
 
   Evaluation() = default;
   Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part,
@@ -46,6 +50,8 @@ class Evaluation {
   // Replaces a round that is not over.
   void Begin(uint64_t epoch, bool values_frozen);
   void Abandon() { active_ = false; }
+  // What the chief before knew of the values that stand still now, in place of a round of this one.
+  void Recall(Result result);
 
   // Parts for a worker that asks for work, if it is its turn; empty otherwise.
   std::vector<EvalGrant> Offer(Incarnation worker);

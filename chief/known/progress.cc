@@ -40,6 +40,17 @@ void Progress::ReportLoss(double loss_sum, uint64_t examples) {
   if (losses_.size() > kLossReports) losses_.pop_front();
 }
 
+void Progress::NoteEpochs(uint64_t epochs) {
+  if (epochs <= epochs_) return;
+  epochs_ = epochs;
+  epoch_loss_ = loss_totals_.MeanSince(epochs_totals_);
+  epochs_totals_ = loss_totals_;
+}
+
+std::optional<double> Progress::EpochLoss() const {
+  return epoch_loss_ && std::isfinite(*epoch_loss_) ? epoch_loss_ : std::nullopt;
+}
+
 std::optional<double> Progress::LossTotals::MeanSince(const LossTotals& before) const {
   if (not_finite > before.not_finite) return std::numeric_limits<double>::quiet_NaN();
   if (examples <= before.examples) return std::nullopt;

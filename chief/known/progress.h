@@ -29,6 +29,8 @@ class Progress {
   void Discount(Duration pause) { moved_ += pause; }
   // A worker's sum over `examples` of a lease; one that is not finite says that training diverged, and is left out.
   void ReportLoss(double loss_sum, uint64_t examples);
+  // So many epochs are whole, with what was reported so far.
+  void NoteEpochs(uint64_t epochs);
 
   double ExamplesPerSecond(Time now) const { return StandsStill(now) ? 0 : rate_.PerSecond(now); }
   Duration StillFor(Time now) const { return began_ ? std::max(Duration::zero(), now - moved_) : Duration::zero(); }
@@ -37,7 +39,10 @@ class Progress {
   // Over the whole of this chief's run, up to the last commit.
   std::optional<double> MeanExamplesPerSecond() const;
   std::optional<double> RemainingSeconds(Time now, uint64_t examples_left) const;
+  // Over the newest reports.
   std::optional<double> Loss() const;
+  // Over the last epoch that is whole, if one became so under this chief and its loss is finite.
+  std::optional<double> EpochLoss() const;
 
   // Of all leases reported so far. Two of them, one taken later, tell of the leases between.
   struct LossTotals {
@@ -57,6 +62,9 @@ class Progress {
   RateWindow rate_;
   std::deque<LossReport> losses_;
   LossTotals loss_totals_;
+  uint64_t epochs_ = 0;       // that are whole
+  LossTotals epochs_totals_;  // when the last of them became so
+  std::optional<double> epoch_loss_;
   std::optional<Time> began_;
   uint64_t began_with_ = 0;
   Time last_{};

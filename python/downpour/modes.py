@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import math
@@ -103,15 +104,16 @@ class Work(Mode):
     """Serves a worker: what it asks comes by `channel`, and the numbers lie in the file `memory` that both have."""
 
     # Seconds that a call may take before a warning says where the code is, if 10 times the longest are not more. The
-    # worker calls a step late after 30 s, and status takes the last warning since then as the reason.
+    # worker calls a step late after as many, and status takes the last warning since then as the reason.
     patience = 30.0
 
     has_begun = False  # whether the user's code has come to its model
     is_asked = False  # whether the worker has asked for anything since
     left_at: Optional[traceback.StackSummary] = None  # where its loop ended before the job did
 
-    def __init__(self, channel: int, memory: int, task: str = "") -> None:
+    def __init__(self, channel: int, memory: int, task: str = "", patience: float = patience) -> None:
         self.is_master = task == "worker-0"
+        self.patience = patience
         self.files = (channel, memory)
         for file in self.files:
             os.set_inheritable(file, False)  # a process of the user's must not keep them open
@@ -135,7 +137,7 @@ class Work(Mode):
         """Ends with the worker. Says meanwhile where the user's code is when it lingers."""
         poll = select.poll()
         poll.register(self._channel, select.POLLRDHUP)
-        while not (found := poll.poll(1000)):
+        while not (found := poll.poll(1000 * min(1.0, self.patience / 2))):
             called = self._called
             age = 0.0 if called is None else time.monotonic() - called
             if age >= max(self.patience, 10 * self._longest, 2 * self._warned):
@@ -147,7 +149,9 @@ class Work(Mode):
     def _warn(self, age: float) -> None:
         stack = traceback.extract_stack(_main_frame())
         sys.stderr.write("".join(traceback.format_list(stack)))
-        self.say({"warning": f"the Python code has been in one call for {age:.0f} s, at {places(stack)[0]}"})
+        what = "the rest of the program has run" if self.finished else "the Python code has been in one call"
+        with contextlib.suppress(OSError):  # behind fit() the channel is the program's, to close too
+            self.say({"warning": f"{what} for {age:.0f} s, at {places(stack)[0]}"})
 
     def tell(self, what: str, waiting_for: str) -> None:
         self._called = None  # it is not the user's code that takes its time
@@ -199,7 +203,7 @@ class Work(Mode):
         known = [{name: math.nan if value is None else value for name, value in epoch.items()} for epoch in history]
         self.history = History(known)
         self.is_master = self.finished = True
-        self._called = None
+        self._longest = 0.0  # of calls; this is another thing
 
     def trained(self, sums: Sums) -> None:
         from downpour.run import finite

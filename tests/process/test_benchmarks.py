@@ -15,6 +15,7 @@ from cluster import BUILD, LONG, ROOT
 SMALLEST = {
     "bench_apply": ["--runs", "1", "--only", "momentum"],
     "bench_checkpoint": ["--mib", "64", "--workers", "1", "--every", "8", "--rounds", "1", "--restores", "1"],
+    "bench_data": ["--runs", "1", "--mib", "1", "--python", sys.executable],
     "bench_feed": ["--runs", "1"],
     "bench_python_child": ["--runs", "1", "--steps", "2", "--python", sys.executable],
     "bench_slices": ["--runs", "1", "--slices", "50"],

@@ -22,16 +22,19 @@ class FakeHost:
 
     def __init__(self, name, archive, running=""):
         self.name, self.archive, self.running, self.asked = name, archive, running, []
+        self.measure = "0 0"  # a host may tell less than it sends
 
     def run(self, script, check=True):
         self.asked.append(script)
-        return 0, self.running if script == "running" else ""
+        return 0, {"running": self.running, follow.MEASURE: self.measure}.get(script, "")
 
     def command(self, script):
         return ["cat", self.archive]
 
 
 class BringResultsTest(unittest.TestCase):
+    most_files = 2000
+
     def setUp(self):
         self.base = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.results = self.base / "results"
@@ -51,7 +54,8 @@ class BringResultsTest(unittest.TestCase):
         return FakeHost(name, path, running)
 
     def bring(self, *hosts):
-        options = argparse.Namespace(job_dir=self.base, results=self.results, below="/a")
+        options = argparse.Namespace(job_dir=self.base, results=self.results, below="/a",
+                                     results_files=self.most_files, results_gib=1)  # fmt: skip
         with unittest.mock.patch.object(follow, "find_chief"), unittest.mock.patch.object(follow, "PAUSE", 0), \
                 unittest.mock.patch.object(follow, "complain") as complain:  # fmt: skip
             follow.Follower(list(hosts), options).bring_results()
@@ -109,6 +113,45 @@ class BringResultsTest(unittest.TestCase):
         self.assertEqual(len(said.getvalue().splitlines()), follow.MOST_NAMED + 1)
         self.assertIn(f"h1: {1000 - follow.MOST_NAMED} more", said.getvalue())
 
+    def test_more_than_may_come_stays_there_and_names_the_limit(self):
+        few, many = (("x", "", 1, 0o644),), tuple((f"{i}", "", 1, 0o644) for i in range(3))
+        self.most_files = 3
+        cases = (("4 0", few, "--results-files allows 3", []),
+                 (f"1 {(1 << 30) + 1}", few, "--results-gib allows 1", []),
+                 ("0 0", (*many, *few), "4 files and folders, and", ["0", "1", "2"]))  # fmt: skip
+        for measure, entries, limit, comes in cases:
+            with self.subTest(limit):
+                host = self.host("h1", *entries)
+                host.measure = measure
+                said = self.bring(host)
+                self.check_kept(host, said)
+                self.assertIn(limit, said[0])
+                self.assertEqual(len(said), 2, "it is not tried again")
+                self.assertEqual(sorted(path.name for path in self.results.iterdir()), comes)
+
+    def test_all_hosts_together_have_one_limit(self):
+        self.most_files = 3
+        hosts = [self.host(f"h{i}", (f"{i}a", "", 1, 0o644), (f"{i}b", "", 1, 0o644)) for i in range(2)]
+        for host in hosts:
+            host.measure = "2 0"
+        said = self.bring(*hosts)
+        self.assertIn("rm -rf results", hosts[0].asked)
+        self.check_kept(hosts[1], said)
+        self.assertEqual(sorted(path.name for path in self.results.iterdir()), ["0a", "0b"])
+
+    def test_what_a_host_has_is_measured(self):
+        folder = self.base / "there/results"
+        (folder / "sub dir\nx").mkdir(parents=True)
+        (folder / "sub dir\nx/y").write_text("12345")
+        (folder / "link").symlink_to("/etc/passwd")
+        run = subprocess.run(follow.MEASURE, shell=True, cwd=folder.parent, capture_output=True, text=True)
+        self.assertEqual(run.stdout, "3 5", run.stderr)
+
+    def test_a_host_that_tells_no_measure_keeps_its_results(self):
+        host = self.host("h1", ("x", "x", 1, 0o644))
+        host.measure = "find: command not found"
+        self.check_kept(host, self.bring(host))
+
     def test_a_host_where_something_runs_keeps_its_results(self):
         host = self.host("h1", ("x", "x", 1, 0o644), running="worker-0\n")
         self.check_kept(host, self.bring(host))
@@ -122,6 +165,14 @@ class ResultsOptionTest(unittest.TestCase):
         run = subprocess.run([sys.executable, DEPLOY / "cluster", *words], capture_output=True, text=True)
         self.assertEqual(run.returncode, 2)
         self.assertIn("--results out is no whole path", run.stderr)
+
+    def test_limits_are_whole_numbers(self):
+        words = ["run", "no.hosts", "job.yaml", "--job-dir", "/tmp/x"]
+        for more, environment in ((["--results-files", "0"], {}), ([], {"DOWNPOUR_RESULTS_GIB": "lots"})):
+            run = subprocess.run([sys.executable, DEPLOY / "cluster", *words, *more], capture_output=True, text=True,
+                                 env=os.environ | environment)  # fmt: skip
+            self.assertEqual(run.returncode, 2)
+            self.assertIn("is no whole number from 1", run.stderr)
 
 
 if __name__ == "__main__":

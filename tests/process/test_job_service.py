@@ -12,7 +12,7 @@ import threading
 import unittest
 import urllib.request
 
-from cluster import TOOL, Process, kill
+from cluster import TOOL, Process, complete, kill
 from faults import Orders
 from job_service import OVER, ServiceTest
 
@@ -297,6 +297,29 @@ class JobServiceTest(ServiceTest):
                 pass
         self.assertLessEqual(answer.count(b"HTTP/1.1"), 1)
         self.assertNotIn(b"200 OK", answer)
+
+    def test_a_job_that_is_resumed_by_hand_is_shown_as_it_is(self):
+        self.start_service()
+        self.submit("one", **ENDLESS)
+        self.wait_for("one", "RUNNING")
+        self.jobs("cancel", "one")
+        self.wait_for("one", "CANCELLED")
+        self.job_dir = self.root / "jobs/one"
+        run = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--resume"])
+        run.wait_for_line("chief at ")
+        self.wait_until(complete)
+        job = self.job_of("one")
+        self.assertEqual((job["state"], job.get("endTime")), ("RUNNING", None))
+        self.assertIn("resumed by hand in its folder, where `downpour stop --job-dir ", job["stateMessage"])
+        path = "/v1/projects/p/jobs/one"
+        for status, answer in (self.ask("POST", path + ":cancel", {}), self.ask("DELETE", path)):
+            self.assertEqual(status, 400)
+            self.assertIn("` ends it", answer["error"]["message"])
+        run.signal(signal.SIGTERM)
+        run.finish()
+        job = self.job_of("one")
+        self.assertEqual(job["state"], "CANCELLED")
+        self.assertIn("SIGTERM", job["errorMessage"])
 
     def test_hostile_requests_cost_nothing(self):
         self.start_service()

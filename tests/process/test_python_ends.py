@@ -1,6 +1,7 @@
 """How jobs of the user's own Python code end where they cannot go on: refused, or failed by what the code raises."""
 
 import json
+import threading
 import unittest
 
 from cluster import JOB, PROGRAMS, TOOL, Process, kill
@@ -54,6 +55,42 @@ class PythonEndsTest(OwnCodeTest):
         self.write_package("import re\nre.match('(a+)+$', 'a' * 80 + 'b')\n", scheduling={"maxRunningTime": "1s"})
         said = self.refused(124)
         self.assertRegex(said, r"(?s)task.py\", line 2 in .*in the 1 s of scheduling.maxRunningTime: the calls above")
+
+    def test_a_step_that_hangs_is_named_once_the_time_is_over(self):
+        hangs = """
+        import os, threading
+        def hangs(output, target):
+            if '"type":"worker"' in os.environ["TF_CONFIG"].replace(" ", ""):
+                threading.Event().wait()
+            return cross_entropy(output, target)
+        """
+        limit = {"maxRunningTime": "15s"}
+        self.write_package(DATA, hangs, FIT.replace("loss=cross_entropy", "loss=hangs"), scheduling=limit)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 124, run.said)
+        self.assertRegex(self.summary()["errorMessage"],
+                         r"maxRunningTime, counted from each start; worker-\d waits for its Python code to .*: the "
+                         r"Python code has been in one call for \d+ s, at trainer/task.py:\d+, in hangs: thr")
+
+    def test_status_says_that_the_program_has_not_come_to_fit(self):
+        begun = self.folder / "begun"
+        self.write_package("import pathlib, sys, threading\n"
+                           "pathlib.Path(sys.argv[1]).touch()\nthreading.Event().wait()")  # fmt: skip
+        words = [TOOL, "run", self.job_file, "--job-dir", self.job_dir, *self.code("--", str(begun))]
+        Process(self, words)
+        while not begun.exists():
+            threading.Event().wait(0.05)
+        code, _, err = self.tool("status", "--job-dir", self.job_dir)
+        self.assertEqual(code, 69, err)
+        self.assertIn("is being started: its Python code has not called downpour.fit yet", err)
+        second = Process(self, words)
+        self.assertEqual(second.finish()[0], 1)
+        self.assertIn("another downpour run is at work", second.said)
+
+    def test_a_program_that_comes_to_no_model_leaves_no_folder(self):
+        self.write_package("raise ValueError('no')")
+        self.refused(1)
+        self.assertFalse(self.job_dir.exists())
 
     def test_check_says_what_a_python_job_is_evaluated_on(self):
         self.write_package(DATA, FIT)

@@ -160,6 +160,24 @@ class PythonRestTest(OwnCodeTest):
         self.assertEqual(self.summary()["state"], "SUCCEEDED")
         self.assertEqual(len(self.runs()), 1)
 
+    def test_a_later_chief_hears_of_an_end_before_it_though_the_program_cannot_begin_again(self):
+        once = """
+        import pathlib, sys, threading
+        if (pathlib.Path(sys.argv[-1]) / "runs").exists():
+            threading.Event().wait()
+        """
+        run = self.start(once, RETURNED, SAVE, WAIT)
+        self.wait_until(lambda _: len(self.runs()) == 1)
+        chief = json.loads((self.job_dir / "chief.json").read_text())["pid"]
+        kill(chief, signal.SIGSTOP)
+        (self.out / "go").write_text("")
+        wait_for_death(int(self.runs()[0][0]))
+        kill(chief)
+        self.assertEqual(run.finish()[0], 0, run.said)
+        summary = self.summary()
+        self.assertEqual((summary["state"], len(self.runs())), ("SUCCEEDED", 1))
+        self.assertIn("evalLoss", summary)
+
     def test_exit_codes_are_the_jobs(self):
         for ends, code in (("os._exit(0)", 0), ("sys.exit()", 0), ("sys.exit(3)", 1), ("os._exit(4)", 1),
                            ("os.abort()", 1), ("os.closerange(3, 64)", 0)):  # fmt: skip

@@ -254,7 +254,7 @@ class LostResultsTest(unittest.TestCase):
                 raise HostError(self, "no route", unreachable=True)
 
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        options = argparse.Namespace(job_dir=folder, results=folder, below="/a")
+        options = argparse.Namespace(job_dir=folder, results=folder, below="/a", results_files=9, results_gib=1)
         with unittest.mock.patch.object(follow, "find_chief"), unittest.mock.patch.object(follow, "PAUSE", 0):
             follower = follow.Follower([Lost()], options)
             with unittest.mock.patch.object(follow, "complain") as complain:

@@ -401,7 +401,7 @@ options["loss"] = fails
         self.assertIn("a message of 4294967295 bytes", worker.hear()["error"]["message"])
 
     def test_code_that_hangs_is_named(self):
-        hanging = self.RAISING.replace("{what}", "downpour.modes.Work.patience = 0.1; threading.Event().wait()")
+        hanging = self.RAISING.replace("{what}", "downpour.modes.current.patience = 0.1; threading.Event().wait()")
         worker = self.work_with("import threading, downpour.modes\n" + hanging)
         self.assertEqual(worker.train((range(4), 1))["trained"]["examples"], 4)
         for said in worker.train((range(3), 1)), worker.hear():

@@ -44,6 +44,7 @@ void EndRules::Before(const Process& process, const Input& input) {
     next.success_ = std::move(success_);
     next.ever_diverged_ = ever_diverged_;
     next.newest_ = newest_;
+    next.knows_the_last_ = knows_the_last_;
     next.finds_success_ = next.FindsSuccess(process);
     *this = std::move(next);
   }
@@ -78,6 +79,8 @@ void EndRules::OnReceived(const Process& chief, const Received& received) {
   }
   parts_ever_[done->versions_digest].insert({done->first_batch, done->batches});
   if (AllCommitted(chief)) parts_[done->versions_digest].insert({done->first_batch, done->batches});
+  const auto is_good = [this](const auto& parts) { return CoverAll(parts.second) && !diverged_.contains(parts.first); };
+  knows_the_last_ |= std::ranges::any_of(parts_, is_good);
   if (!CoverAll(parts_ever_[done->versions_digest])) return;
   evaluates_ = false;
   evaluated_.insert({chief.life, evaluation_});
@@ -140,8 +143,8 @@ void EndRules::CheckEnd(const Process& chief, const JobEnd& end) {
 void EndRules::CheckTrained(const Process& chief, const std::string& what) {
   if (!AllCommitted(chief) || durable_ == Round()) Add(chief, what + " before all is in a checkpoint");
   if (begun_[durable_] < reopened_) {
-    Add(chief, absl::StrCat(what, " by checkpoint ", ToString(durable_),
-                            ", which began before leases were opened again"));
+    Add(chief,
+        absl::StrCat(what, " by checkpoint ", ToString(durable_), ", which began before leases were opened again"));
   }
   CheckEvaluated(chief, what);
 }
@@ -179,11 +182,10 @@ bool EndRules::CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) co
 }
 
 // By parts that cover the whole split and used the same parameters, all of them since the last lease was committed; and
-// by a finite loss.
+// by a finite loss. Under a chief before, if nothing was lost since.
 void EndRules::CheckEvaluated(const Process& chief, const std::string& what) {
   if (world_->plan().eval_examples == 0) return;
-  const auto is_good = [this](const auto& parts) { return CoverAll(parts.second) && !diverged_.contains(parts.first); };
-  if (std::ranges::any_of(parts_, is_good)) return;
+  if (knows_the_last_) return;
   Add(chief, what + " without a finite evaluation of its last parameters");
 }
 
@@ -220,6 +222,7 @@ void EndRules::After(const Process& process) {
   if (process.chief->term() == 0 || !process.chief->all_reported()) return;
   CheckStopsEarly(process);
   const IntervalSet& committed = process.chief->committed();
+  knows_the_last_ &= AllCommitted(process);
   if (committed == committed_) return;
   if (!committed.Covers(committed_)) {
     reopened_ = world_->steps();

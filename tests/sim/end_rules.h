@@ -49,6 +49,7 @@ class EndRules final : public Rules {
   std::optional<std::pair<uint32_t, std::string>> success_;  // of the last one that led: its term and its job's text
   bool ever_diverged_ = false;                               // some evaluation
   Round newest_;                                             // durable
+  bool knows_the_last_ = false;  // the last parameters were evaluated, by a finite loss, and no lease was open since
 
   // Of one life of a chief.
   Life life_{};

@@ -95,7 +95,8 @@ absl::StatusOr<Target> TargetOf(const std::string& name, const ColumnStats& colu
                 .outputs = words.size()};
 }
 
-std::string DataOf(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices, const Target& target) {
+std::string DataOf(const TableStats& stats, const CsvDialect& dialect, const JobChoices& choices,
+                   const Target& target) {
   const auto whole = [](const std::string& path) {
     return Quoted(std::filesystem::absolute(path).lexically_normal().string());
   };
@@ -124,7 +125,7 @@ std::string ModelOf(const Target& target) {
 
 }  // namespace
 
-absl::StatusOr<std::string> JobOn(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices) {
+absl::StatusOr<std::string> JobOn(const TableStats& stats, const CsvDialect& dialect, const JobChoices& choices) {
   const auto label = std::find(stats.names.begin(), stats.names.end(), choices.label);
   if (label == stats.names.end()) {
     const std::string meant = WhatWasMeant(choices.label, stats.names);

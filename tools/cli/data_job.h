@@ -23,6 +23,6 @@ struct JobChoices {
   std::string label;
 };
 
-absl::StatusOr<std::string> JobOn(const CsvStats& stats, const CsvDialect& dialect, const JobChoices& choices);
+absl::StatusOr<std::string> JobOn(const TableStats& stats, const CsvDialect& dialect, const JobChoices& choices);
 
 }  // namespace downpour

@@ -46,12 +46,8 @@ void ColumnStats::Add(std::string_view field) {
   ++values_;
   integers_ += IntegerIn(field).has_value();
   if (const std::optional<double> number = NumberIn(field)) {
-    ++numbers_;
-    least_ = numbers_ == 1 ? *number : std::min(least_, *number);
-    most_ = numbers_ == 1 ? *number : std::max(most_, *number);
-    const double beside = *number - mean_;  // Welford 1962
-    mean_ += beside / static_cast<double>(numbers_);
-    squares_ += beside * (*number - mean_);
+    ++numeric_;
+    AddNumber(*number);
   }
   const auto known = distinct_.find(field);
   if (known != distinct_.end()) {
@@ -63,18 +59,41 @@ void ColumnStats::Add(std::string_view field) {
   }
 }
 
+void ColumnStats::AddList(absl::Span<const double> numbers) {
+  ++values_;
+  ++numeric_;
+  has_more_ = true;  // lists are not told apart
+  shortest_ = longest_ == 0 ? numbers.size() : std::min(shortest_, numbers.size());
+  longest_ = std::max(longest_, numbers.size());
+  for (const double number : numbers) {
+    if (!std::isnan(number)) AddNumber(number);
+  }
+}
+
+void ColumnStats::AddNumber(double number) {
+  ++numbers_;
+  least_ = numbers_ == 1 ? number : std::min(least_, number);
+  most_ = numbers_ == 1 ? number : std::max(most_, number);
+  const double beside = number - mean_;  // Welford 1962
+  mean_ += beside / static_cast<double>(numbers_);
+  squares_ += beside * (number - mean_);
+}
+
 double ColumnStats::deviation() const {
   return numbers_ == 0 ? 0 : std::sqrt(squares_ / static_cast<double>(numbers_));
 }
 
-const char* ColumnStats::type() const {
+std::string ColumnStats::type() const {
   if (values_ == 0) return "";
   if (integers_ == values_) return "int64";
-  return numbers_ == values_ ? "float" : "text";
+  if (numeric_ < values_) return "text";
+  if (longest_ == 0) return "float";
+  return shortest_ == longest_ ? absl::StrCat("float[", longest_, "]")
+                               : absl::StrCat("float[", shortest_, "-", longest_, "]");
 }
 
-absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dialect) {
-  CsvStats stats;
+absl::StatusOr<TableStats> StatsOf(const ByteSource& source, const CsvDialect& dialect) {
+  TableStats stats;
   stats.columns.assign(
       dialect.fields,
       ColumnStats(std::clamp<size_t>(kMostDistinctOfAll / std::max<size_t>(1, dialect.fields), 1, kMostDistinct)));
@@ -87,8 +106,8 @@ absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dia
   return stats;
 }
 
-absl::StatusOr<CsvHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records) {
-  CsvHead head;
+absl::StatusOr<TableHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records) {
+  TableHead head;
   const auto take = [&](const Fields& fields) {
     head.rows.emplace_back(fields.begin(), fields.end());
     return head.rows.size() < records;

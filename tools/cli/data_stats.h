@@ -1,6 +1,7 @@
-// What the columns of a CSV file have: types, counts, missing values, ranges.
+// What the columns of a file of records have: types, counts, missing values, ranges. Here of CSV; record_stats.h has
+// the other formats.
 //
-//   absl::StatusOr<CsvStats> stats = StatsOf(*source, dialect);
+//   absl::StatusOr<TableStats> stats = StatsOf(*source, dialect);
 //
 // Cost: one pass; memory of kMostDistinct values of each column, of kMostDistinctOfAll at most, of kLongestDistinct
 //   bytes each.
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "data/csv.h"
 
 namespace downpour {
@@ -28,10 +30,12 @@ class ColumnStats {
  public:
   explicit ColumnStats(size_t most_distinct = kMostDistinct) : most_distinct_(most_distinct) {}
   void Add(std::string_view field);
+  void AddList(absl::Span<const double> numbers);  // NaN is missing
 
   uint64_t missing() const { return missing_; }
-  const char* type() const;  // int64, float or text; nothing of a column that is all missing
-  bool has_numbers() const { return values_ > 0 && numbers_ == values_; }
+  // int64, float or text; float[784] or float[1-9] where there are lists; nothing of a column that is all missing.
+  std::string type() const;
+  bool has_numbers() const { return values_ > 0 && numeric_ == values_; }  // the next are of all of them
   double least() const { return least_; }
   double most() const { return most_; }
   double mean() const { return mean_; }
@@ -41,8 +45,13 @@ class ColumnStats {
   bool has_more() const { return has_more_; }  // than that
 
  private:
+  void AddNumber(double number);
+
   size_t most_distinct_;
-  uint64_t missing_ = 0, values_ = 0, integers_ = 0, numbers_ = 0;
+  uint64_t missing_ = 0, values_ = 0, integers_ = 0;
+  uint64_t numeric_ = 0;               // values that are a number, or a list of them
+  uint64_t numbers_ = 0;               // in them
+  size_t shortest_ = 0, longest_ = 0;  // of lists; 0: there are none
   double least_ = 0, most_ = 0, mean_ = 0, squares_ = 0;
   std::map<std::string, uint64_t, std::less<>> distinct_;
   bool has_more_ = false;
@@ -54,21 +63,23 @@ struct BadRecords {
   std::string first;  // its place, and what is wrong
 };
 
-struct CsvStats {
+struct TableStats {
   uint64_t rows = 0;
+  bool has_more_fields = false;  // than are named
   BadRecords bad;
   std::vector<std::string> names;  // of a file without, c0, c1 and so on
   std::vector<ColumnStats> columns;
 };
 
-absl::StatusOr<CsvStats> StatsOf(const ByteSource& source, const CsvDialect& dialect);
+absl::StatusOr<TableStats> StatsOf(const ByteSource& source, const CsvDialect& dialect);
 
-struct CsvHead {
-  std::vector<std::string> names;  // as CsvStats has them
+struct TableHead {
+  bool has_more_fields = false;
+  std::vector<std::string> names;  // as TableStats has them
   std::vector<std::vector<std::string>> rows;
   BadRecords bad;  // before the last of the rows
 };
 // Of the first records, or fewer.
-absl::StatusOr<CsvHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records);
+absl::StatusOr<TableHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records);
 
 }  // namespace downpour

@@ -15,11 +15,13 @@
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
 #include "data/indexed_file.h"
+#include "data/record_format.h"
 #include "data/set_files.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
 #include "tools/cli/data_split.h"
 #include "tools/cli/data_stats.h"
+#include "tools/cli/record_stats.h"
 #include "tools/cli/verbs.h"
 #include "tools/digits.h"
 
@@ -39,8 +41,9 @@ struct DigitsOptions {
 struct FileOptions {
   std::string file;
   std::vector<std::string> files;  // of index
-  std::string separator = "auto";
-  std::string header = "auto";
+  std::string format = kAuto;
+  std::string separator = kAuto;
+  std::string header = kAuto;
   int64_t records = 10;
   std::string label, eval, out;
   std::vector<double> shares = {80, 20};
@@ -58,11 +61,25 @@ int WriteDigits(const DigitsOptions& options, Streams streams) {
 
 char SeparatorOf(const FileOptions& options) { return options.separator == "tab" ? '\t' : options.separator.front(); }
 
-DataSpec SpecOf(const FileOptions& options) {
+// Which format a file has: what is said, or what it looks like.
+absl::StatusOr<std::string> FormatOf(const FileOptions& options, const ByteSource& source) {
+  const bool is_as_csv = options.separator != kAuto || options.header != kAuto;
+  if (is_as_csv && options.format != kAuto && options.format != kCsvFormat) {
+    return absl::InvalidArgumentError("--separator and --header are for files of CSV, not of " + options.format);
+  }
+  if (options.format != kAuto) return options.format;
+  return is_as_csv ? std::string(kCsvFormat) : GuessRecordFormat(source);
+}
+
+absl::StatusOr<DataSpec> SpecOf(const FileOptions& options, const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+  if (!source.ok()) return source.status();
+  const absl::StatusOr<std::string> format = FormatOf(options, **source);
+  if (!format.ok()) return format.status();
   DataSpec data;
-  data.format = kCsvFormat;
-  if (options.separator != "auto") data.separator = SeparatorOf(options);
-  if (options.header != "auto") data.header = options.header == "yes";
+  data.format = *format;
+  if (options.separator != kAuto) data.separator = SeparatorOf(options);
+  if (options.header != kAuto) data.header = options.header == "yes";
   return data;
 }
 
@@ -70,7 +87,8 @@ int IndexFiles(const FileOptions& options, Streams streams) {
   const absl::StatusOr<std::vector<std::string>> paths = ExpandFiles(options.files);
   if (!paths.ok()) return Complain(streams, "data index", std::string(paths.status().message()), kExitFailed);
   for (const std::string& path : *paths) {
-    const absl::StatusOr<std::unique_ptr<IndexedFile>> file = IndexedFile::Open(SpecOf(options), path, true);
+    const absl::StatusOr<DataSpec> data = SpecOf(options, path);
+    const auto file = data.ok() ? IndexedFile::Open(*data, path, true) : data.status();
     const absl::Status written = file.ok() ? (*file)->WriteIndex() : file.status();
     if (!written.ok()) return Complain(streams, "data index", std::string(written.message()), kExitFailed);
     streams.out << path << kIndexSuffix << ": " << Counted((*file)->index().records(), "record") << "\n";
@@ -79,7 +97,9 @@ int IndexFiles(const FileOptions& options, Streams streams) {
 }
 
 int SplitFile(const FileOptions& options, Streams streams) {
-  const auto sets = SplitRecords(SpecOf(options), options.file, options.out, options.shares, options.seed);
+  const absl::StatusOr<DataSpec> data = SpecOf(options, options.file);
+  const auto sets =
+      data.ok() ? SplitRecords(*data, options.file, options.out, options.shares, options.seed) : data.status();
   if (!sets.ok()) return Complain(streams, "data split", std::string(sets.status().message()), kExitFailed);
   for (const SplitSet& set : *sets) {
     streams.out << set.path << ": " << Counted(set.records, "record") << "\n";
@@ -87,21 +107,24 @@ int SplitFile(const FileOptions& options, Streams streams) {
   return kExitDone;
 }
 
-struct OpenedCsv {
+struct OpenedFile {
   std::unique_ptr<ByteSource> source;
-  CsvDialect dialect;
+  std::string format;
+  CsvDialect dialect;  // of csv
 };
 
-absl::StatusOr<OpenedCsv> Open(const FileOptions& options) {
+absl::StatusOr<OpenedFile> Open(const FileOptions& options) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(options.file);
   if (!source.ok()) return source.status();
-  const std::optional<char> separator =
-      options.separator == "auto" ? std::nullopt : std::optional(SeparatorOf(options));
+  const absl::StatusOr<std::string> format = FormatOf(options, **source);
+  if (!format.ok()) return format.status();
+  if (*format != kCsvFormat) return OpenedFile{*std::move(source), *format, {}};
+  const std::optional<char> separator = options.separator == kAuto ? std::nullopt : std::optional(SeparatorOf(options));
   absl::StatusOr<CsvDialect> dialect = GuessCsvDialect(**source, separator);
   if (!dialect.ok()) return dialect.status();
   if (dialect->fields == 0) return absl::InvalidArgumentError(options.file + " has no records");
-  if (options.header != "auto") dialect->has_header = options.header == "yes";
-  return OpenedCsv{*std::move(source), *dialect};
+  if (options.header != kAuto) dialect->has_header = options.header == "yes";
+  return OpenedFile{*std::move(source), *format, *dialect};
 }
 
 std::string Cell(const std::string& text) {
@@ -109,7 +132,9 @@ std::string Cell(const std::string& text) {
   return cell.empty() ? "-" : cell;
 }
 
-std::string DialectWords(const CsvDialect& dialect) {
+std::string FormatWords(const OpenedFile& file) {
+  if (file.format != kCsvFormat) return file.format;
+  const CsvDialect& dialect = file.dialect;
   static const std::map<char, std::string> kWords = {
       {',', "commas"}, {';', "semicolons"}, {'\t', "tabs"}, {'|', "bars"}};
   const auto word = kWords.find(dialect.separator);
@@ -117,7 +142,10 @@ std::string DialectWords(const CsvDialect& dialect) {
                       dialect.has_header ? ", names in the first record" : ", no names");
 }
 
-void NoteBad(const char* verb, const BadRecords& bad, Streams streams) {
+void NoteLeftOut(const char* verb, const BadRecords& bad, bool has_more_fields, Streams streams) {
+  if (has_more_fields) {
+    streams.err << "downpour " << verb << ": more than " << kMostShownFields << " fields; the first are shown\n";
+  }
   if (bad.count == 0) return;
   streams.err << "downpour " << verb << ": " << Counted(bad.count, "record") << " left out, the first at "
               << Printable(bad.first) << "\n";
@@ -128,10 +156,12 @@ void SayJson(const ordered_json& said, Streams streams) {
   streams.out << said.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
 }
 
-absl::Status ShowHead(const FileOptions& options, const OpenedCsv& csv, Streams streams) {
-  absl::StatusOr<CsvHead> head = HeadOf(*csv.source, csv.dialect, static_cast<uint64_t>(options.records));
+absl::Status ShowHead(const FileOptions& options, const OpenedFile& file, Streams streams) {
+  const auto records = static_cast<uint64_t>(options.records);
+  absl::StatusOr<TableHead> head = file.format == kCsvFormat ? HeadOf(*file.source, file.dialect, records)
+                                                             : RecordHeadOf(file.format, *file.source, records);
   if (!head.ok()) return head.status();
-  NoteBad("data head", head->bad, streams);
+  NoteLeftOut("data head", head->bad, head->has_more_fields, streams);
   if (options.as_json) {
     SayJson({{"columns", head->names}, {"rows", head->rows}}, streams);
     return absl::OkStatus();
@@ -175,61 +205,72 @@ std::vector<std::string> RowOf(const std::string& name, const ColumnStats& colum
           number(column.mean())};
 }
 
-absl::Status ShowStats(const FileOptions& options, const OpenedCsv& csv, Streams streams) {
-  const absl::StatusOr<CsvStats> stats = StatsOf(*csv.source, csv.dialect);
+absl::Status ShowStats(const FileOptions& options, const OpenedFile& file, Streams streams) {
+  const absl::StatusOr<TableStats> stats =
+      file.format == kCsvFormat ? StatsOf(*file.source, file.dialect) : RecordStatsOf(file.format, *file.source);
   if (!stats.ok()) return stats.status();
-  NoteBad("data stats", stats->bad, streams);
+  NoteLeftOut("data stats", stats->bad, stats->has_more_fields, streams);
   if (options.as_json) {
     ordered_json columns = ordered_json::array();
     for (size_t i = 0; i < stats->names.size(); ++i) columns.push_back(JsonOf(stats->names[i], stats->columns[i]));
-    SayJson({{"rows", stats->rows},
-             {"badRecords", stats->bad.count},
-             {"separator", std::string(1, csv.dialect.separator)},
-             {"header", csv.dialect.has_header},
-             {"columns", columns}},
-            streams);
+    ordered_json said = {{"format", file.format}, {"rows", stats->rows}, {"badRecords", stats->bad.count}};
+    if (file.format == kCsvFormat) {
+      said["separator"] = std::string(1, file.dialect.separator);
+      said["header"] = file.dialect.has_header;
+    }
+    said["columns"] = columns;
+    SayJson(said, streams);
     return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {
       {"column", "type", "most frequent", "count", "missing", "distinct", "min", "max", "mean"}};
   for (size_t i = 0; i < stats->names.size(); ++i) rows.push_back(RowOf(stats->names[i], stats->columns[i]));
-  streams.out << HumanCount(static_cast<double>(stats->rows)) << " rows; " << DialectWords(csv.dialect) << "\n\n"
+  streams.out << HumanCount(static_cast<double>(stats->rows)) << " rows; " << FormatWords(file) << "\n\n"
               << TextTable(rows, 3, 8);
   return absl::OkStatus();
 }
 
-absl::Status ShowJob(const FileOptions& options, const OpenedCsv& csv, Streams streams) {
-  const absl::StatusOr<CsvStats> stats = StatsOf(*csv.source, csv.dialect);
+absl::Status ShowJob(const FileOptions& options, const OpenedFile& file, Streams streams) {
+  if (file.format != kCsvFormat) {
+    return absl::InvalidArgumentError(absl::StrCat(options.file, " is ", file.format,
+                                                   ", and a job file is written for CSV only: docs/DATA.md says what "
+                                                   "stands in one"));
+  }
+  const absl::StatusOr<TableStats> stats = StatsOf(*file.source, file.dialect);
   if (!stats.ok()) return stats.status();
-  NoteBad("data job", stats->bad, streams);
+  NoteLeftOut("data job", stats->bad, stats->has_more_fields, streams);
   const absl::StatusOr<std::string> job =
-      JobOn(*stats, csv.dialect, {.train = options.file, .eval = options.eval, .label = options.label});
+      JobOn(*stats, file.dialect, {.train = options.file, .eval = options.eval, .label = options.label});
   if (job.ok()) streams.out << *job;
   return job.status();
 }
 
-using ShowCsv = absl::Status (*)(const FileOptions& options, const OpenedCsv& csv, Streams streams);
+using ShowData = absl::Status (*)(const FileOptions& options, const OpenedFile& file, Streams streams);
 
-int ShowFile(const FileOptions& options, const std::string& verb, ShowCsv show, Streams streams) {
-  const absl::StatusOr<OpenedCsv> csv = Open(options);
-  const absl::Status shown = csv.ok() ? show(options, *csv, streams) : csv.status();
+int ShowFile(const FileOptions& options, const std::string& verb, ShowData show, Streams streams) {
+  const absl::StatusOr<OpenedFile> file = Open(options);
+  const absl::Status shown = file.ok() ? show(options, *file, streams) : file.status();
   return shown.ok() ? kExitDone : Complain(streams, verb, std::string(shown.message()), kExitFailed);
 }
 
 void AddDialectOptions(CLI::App& app, FileOptions* options) {
-  app.add_option("--separator", options->separator, "auto, tab, or one character")
+  app.add_option("--format", options->format, "By default what the file looks like")
+      ->check(CLI::IsMember({std::string(kAuto), std::string(kCsvFormat), std::string(kJsonFormat),
+                             std::string(kLibsvmFormat), std::string(kTfRecordFormat)}))
+      ->capture_default_str();
+  app.add_option("--separator", options->separator, "Of CSV: auto, tab, or one character")
       ->check([](const std::string& text) {
-        const bool is_good = text == "auto" || text == "tab" || (text.size() == 1 && text != "\"" && text != " ");
+        const bool is_good = text == kAuto || text == "tab" || (text.size() == 1 && text != "\"" && text != " ");
         return is_good ? "" : "must be auto, tab, or one character that is neither a quote nor a blank";
       })
       ->capture_default_str();
-  app.add_option("--header", options->header, "Whether the first record has the columns' names")
-      ->check(CLI::IsMember({"auto", "yes", "no"}))
+  app.add_option("--header", options->header, "Of CSV: whether the first record has the columns' names")
+      ->check(CLI::IsMember({kAuto, "yes", "no"}))
       ->capture_default_str();
 }
 
 void AddFileOptions(CLI::App& app, FileOptions* options) {
-  app.add_option("FILE", options->file, "CSV, gzipped or not")->required();
+  app.add_option("FILE", options->file, "CSV, JSON lines, libsvm or TFRecord, gzipped or not")->required();
   AddDialectOptions(app, options);
 }
 
@@ -241,22 +282,22 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   draw->add_option("--seed", digits->seed, "Another seed draws another set; the same one the same bytes")
       ->capture_default_str();
   draw->add_flag("--hard", digits->hard, "Faint and bent, on strong noise: the sample model stays below 90 %");
-  CLI::App* head = app.add_subcommand("head", "Show the first records of a CSV file");
+  CLI::App* head = app.add_subcommand("head", "Show the first records of a file");
   AddFileOptions(*head, file.get());
   head->add_option("-n,--records", file->records, "How many")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  CLI::App* stats = app.add_subcommand("stats", "Show types, counts, missing values and ranges of a CSV file");
+  CLI::App* stats = app.add_subcommand("stats", "Show types, counts, missing values and ranges of a file's columns");
   AddFileOptions(*stats, file.get());
   for (CLI::App* shown : {head, stats}) AddFormatOption(*shown, "How to show it", &file->as_json);
   CLI::App* job = app.add_subcommand("job", "Write a job file that trains on a CSV file, to begin with");
   AddFileOptions(*job, file.get());
   job->add_option("--label", file->label, "The column that is learned")->required();
   job->add_option("--eval", file->eval, "Another file of the same columns, by which the training is judged");
-  CLI::App* index = app.add_subcommand("index", "Write beside CSV files where their records lie, for quick starts");
-  index->add_option("FILE", file->files, "CSV, gzipped or not; patterns may be in quotes")->required();
+  CLI::App* index = app.add_subcommand("index", "Write beside files where their records lie, for quick starts");
+  index->add_option("FILE", file->files, "As others take it; patterns may be in quotes")->required();
   AddDialectOptions(*index, file.get());
-  CLI::App* split = app.add_subcommand("split", "Cut a CSV file into sets by a hash of each record");
+  CLI::App* split = app.add_subcommand("split", "Cut a file into sets by a hash of each record");
   AddFileOptions(*split, file.get());
   split->add_option("--out", file->out, "Folder for train, eval and test; made if need be")->required();
   split->add_option("--shares", file->shares, "Of train, eval and, if there are three, test")

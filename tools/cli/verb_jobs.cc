@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -11,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "cluster/human_units.h"
 #include "cluster/job_folder.h"
-#include "cluster/text_table.h"
+#include "cluster/output_options.h"
+#include "cluster/terminal.h"
 #include "service/job.h"
 #include "service/service_client.h"
 #include "tools/cli/job_submission.h"
+#include "tools/cli/job_table.h"
 #include "tools/cli/python_packages.h"
 #include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
@@ -25,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr size_t kFileColumns = 160;  // of a table that no terminal shows
 constexpr const char* kJobs = "/v1/projects/p/jobs";
 constexpr auto kPause = std::chrono::milliseconds(500);
 
@@ -32,6 +37,7 @@ struct JobsOptions {
   ServiceSettings service;
   ServiceAddress elsewhere;
   std::string filter;
+  bool as_json = false;
   JobSubmission submission;
 };
 
@@ -69,21 +75,19 @@ int Submit(const JobsOptions& options, const ServiceClient& service, Streams str
 }
 
 int ListJobs(const JobsOptions& options, const ServiceClient& service, Streams streams) {
-  std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED", "WHY"}};
+  json jobs = json::array();
   std::string token;
   do {
     const std::string asked = httplib::detail::encode_query_param(options.filter);
     const absl::StatusOr<json> page =
         service.Ask("GET", absl::StrCat(kJobs, "?pageSize=100&filter=", asked, "&pageToken=", token));
     if (!page.ok()) return Fail(page.status(), streams);
-    for (const json& job : page->value("jobs", json::array())) {
-      const std::string why = job.value("stateMessage", job.value("errorMessage", ""));
-      rows.push_back(
-          {job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19) + "Z", Printable(why)});
-    }
+    for (json& job : page->value("jobs", json::array())) jobs.push_back(std::move(job));
     token = page->value("nextPageToken", "");
   } while (!token.empty());
-  streams.out << TextTable(rows, rows[0].size(), rows[0].size());
+  const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, ColorChoice::kNever);
+  const size_t columns = terminal.redraws ? static_cast<size_t>(terminal.columns) : kFileColumns;
+  streams.out << (options.as_json ? jobs.dump(2) + "\n" : JobTable(jobs, columns));
   return kExitDone;
 }
 
@@ -246,9 +250,10 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       ->type_name("DIR");
   AddPackagesOption(*submit, "Wheels and sdists, or gs:// of the service's store", &options->submission.code.packages);
   submit->add_option("args", options->submission.code.args, "After --: the arguments of the module's own");
-  add("list", "All jobs, the newest first", [=](const ServiceClient& service) {
-    return ListJobs(*options, service, streams);
-  })->add_option("--filter", options->filter, "state=RUNNING AND labels.team:a");
+  CLI::App* list = add("list", "All jobs, the newest first",
+                       [=](const ServiceClient& service) { return ListJobs(*options, service, streams); });
+  list->add_option("--filter", options->filter, "state=RUNNING AND labels.team:a");
+  AddFormatOption(*list, "A table, or all that describe shows of each", &options->as_json);
   add("describe", "All of one job, as JSON",
       [=](const ServiceClient& service) { return Describe(*options, service, streams); });
   add("stream-logs", "Its log as it comes, to its end",

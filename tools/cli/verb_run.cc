@@ -35,6 +35,7 @@
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/doctor_job.h"
+#include "tools/cli/folder_claim.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/job_warnings.h"
 #include "tools/cli/python_code.h"
@@ -210,8 +211,19 @@ std::string JobDirOf(const RunOptions& options) {
   return named.empty() ? FreshJobDir(file.job.name) : named;
 }
 
+// The folder, for as long as this run is at work. One that cannot be resumed is not made.
+absl::Status Claim(const RunOptions& options, FolderClaim* claim) {
+  const absl::Status readable = options.resume ? CheckJobFolder(options.job_dir) : absl::OkStatus();
+  if (!readable.ok() && !absl::IsNotFound(readable)) return readable;
+  if (options.resume && !HoldsJob(options.job_dir)) {
+    return absl::NotFoundError(absl::StrCat("there is no job in ", options.job_dir,
+                                            " to go on with: correct --job-dir, or begin one without --resume"));
+  }
+  return claim->Take(options.job_dir);
+}
+
 // Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
-int DescribeCode(const std::string& folder, RunOptions* options, Streams streams) {
+int DescribeCode(const std::string& folder, RunOptions* options, FolderClaim* claim, Streams streams) {
   absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
   if (!of_files.ok()) {
     streams.err << of_files.status().message() << "\n";
@@ -221,6 +233,11 @@ int DescribeCode(const std::string& folder, RunOptions* options, Streams streams
   if (const std::string why = WhyNoCode(code); !why.empty()) return Complain(streams, "run", why, kExitBadCommandLine);
   if (code.module.empty()) return kExitDone;
   options->job_dir = fs::absolute(JobDirOf(*options)).lexically_normal();
+  if (const absl::Status claimed = Claim(*options, claim); !claimed.ok()) {
+    return Complain(streams, "run", std::string(claimed.message()), kExitFailed);
+  }
+  claim->Say("its Python code has not called downpour.fit yet. After 30 s `downpour run` says at which line it is");
+  const absl::Cleanup is_known = [claim] { claim->Say(""); };
   if (of_files->has_job_dir) code.args.insert(code.args.end(), {"--job-dir", options->job_dir});
   absl::StatusOr<PythonJob> python = DescribePythonCode(code, KnownOf(options->job), folder, options->job_dir);
   if (!python.ok()) {
@@ -276,7 +293,8 @@ int RunCluster(RunOptions options, Streams streams) {
   }
   const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();  // and the model's description, for a moment
   if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
-  if (const int code = DescribeCode(sockets->path(), &options, streams); code != kExitDone) return code;
+  FolderClaim claim;
+  if (const int code = DescribeCode(sockets->path(), &options, &claim, streams); code != kExitDone) return code;
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
   if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
@@ -289,18 +307,10 @@ int RunCluster(RunOptions options, Streams streams) {
     return Complain(streams, "run", std::string(able.message()), kExitFailed);
   }
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
-  const absl::Status readable = options.resume ? CheckJobFolder(options.job_dir) : absl::OkStatus();
-  if (!readable.ok() && !absl::IsNotFound(readable)) {
-    return Complain(streams, "run", std::string(readable.message()), kExitFailed);
+  if (const absl::Status claimed = Claim(options, &claim); !claimed.ok()) {
+    return Complain(streams, "run", std::string(claimed.message()), kExitFailed);
   }
-  if (options.resume && !HoldsJob(options.job_dir)) {
-    return Complain(streams, "run",
-                    absl::StrCat("there is no job in ", options.job_dir,
-                                 " to go on with: correct --job-dir, or begin one without --resume"),
-                    kExitFailed);
-  }
-  const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
-  if (!claim.ok()) return Complain(streams, "run", std::string(claim.status().message()), kExitFailed);
+  claim.Keep();
   if (const absl::Status prepared = CheckJobDir(options, parsed.job); !prepared.ok()) {
     const int code = absl::IsInvalidArgument(prepared) ? kExitBadJobFile : kExitFailed;
     return Complain(streams, "run", std::string(prepared.message()), code);

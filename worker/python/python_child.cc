@@ -66,11 +66,12 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
   std::shared_ptr<std::byte> memory = MapShared(file, bytes);
   if (memory == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", bytes, " bytes"));
 
-  ChildSpec spec{.argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()),
-                          "--memory", absl::StrCat(file.get()), "--package", folder, "--module", code.module,
-                          "--environment", folder + kPackagesSuffix, "--task", options.task, "--"},
-                 .environment = options.environment,
-                 .kept = {theirs.get(), file.get()}};
+  ChildSpec spec{
+      .argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()), "--memory",
+               absl::StrCat(file.get()), "--package", folder, "--module", code.module, "--environment",
+               folder + kPackagesSuffix, "--task", options.task, "--patience", absl::StrCat(options.patience), "--"},
+      .environment = options.environment,
+      .kept = {theirs.get(), file.get()}};
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<pid_t> pid = StartChild(spec);

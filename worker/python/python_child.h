@@ -42,6 +42,7 @@ struct PythonOptions {
   std::string chief = "";                                             // HOST:PORT, for TF_CONFIG
   bool has_tf_config = false;                                         // this process's own, which it keeps
   std::string task = "";                                              // worker-2
+  double patience = 30;                                               // seconds of one call, until it says where it is
 };
 
 class PythonChild {
@@ -85,8 +86,8 @@ class PythonChild {
   bool failed_unasked_ = false;
   bool finishing_ = false;   // what stands behind fit(), which may do with its channel as it likes
   bool ended_well_ = false;  // with exit code 0
-  UniqueFd life_;     // readable once the process has ended: others may have its end of the channel
-  GroupGuard guard_;  // of what its code starts
+  UniqueFd life_;            // readable once the process has ended: others may have its end of the channel
+  GroupGuard guard_;         // of what its code starts
 };
 
 }  // namespace downpour

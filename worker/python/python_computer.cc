@@ -23,6 +23,7 @@
 #include "model/gradient_slicer.h"
 #include "model/local_steps.h"
 #include "model/parameter_loader.h"
+#include "runtime/options.h"
 #include "runtime/plan.h"
 #include "runtime/posix/code_cache.h"
 #include "runtime/prng.h"
@@ -135,6 +136,7 @@ absl::Status RaisedIn(const TrainStep& request, absl::Span<const uint64_t> ids, 
 // Its environment, with what other launchers tell their tasks.
 PythonOptions OptionsOf(PythonOptions options, const Prepare& prepare) {
   options.task = prepare.task;
+  options.patience = Seconds(CodePatience(prepare.job.scheduling.max_running_time));
   if (options.has_tf_config) return options;
   TfTask task{.type = TaskType::kWorker, .chief = options.chief};
   if (!absl::SimpleAtoi(prepare.task.substr(prepare.task.rfind('-') + 1), &task.index)) task.index = 0;
@@ -199,8 +201,9 @@ class PythonComputer::Session {
     if (in_step) return RaisedIn(request, ids, trained.status());
     if (!trained.ok()) return trained.status();
     if (trained->examples != ids.size()) {
-      return RaisedIn(request, ids, absl::AbortedError(absl::StrCat("the Python process trained ", trained->examples,
-                                                                    " examples of ", ids.size())));
+      return RaisedIn(request, ids,
+                      absl::AbortedError(
+                          absl::StrCat("the Python process trained ", trained->examples, " examples of ", ids.size())));
     }
     return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, std::move(trained->gradients)),
                      .last = true,

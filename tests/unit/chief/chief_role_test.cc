@@ -306,6 +306,47 @@ TEST_F(ChiefRoleTest, AJobWhoseTimeIsOverIsCancelledAfterOneLastCheckpoint) {
   EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("--resume"));
 }
 
+TEST_F(ChiefRoleTest, AJobWhoseTimeIsOverAmidTheUsersCodeSaysAtWhichLine) {
+  StartRunning({"scheduling.maxRunningTime=8s"});
+  FakeMember& worker = cluster->worker[1];
+  worker.stats.warning = "the Python code has been in one call for 9 s, at task.py:1";
+  worker.stats.warned_ms_ago = 0;
+  cluster->Beat(worker);
+  cluster->Wait(3s);
+  worker.stats = TaskStats();
+  worker.stats.waiting_for = "its Python code to compute step 1 of lease 0";
+  cluster->Beat(worker);
+  worker.stats.warning = "the Python code has been in one call for 2 s, at task.py:12, in loss: sleep(100)";
+  worker.stats.warned_ms_ago = 0;
+  cluster->Wait(6s);
+  EXPECT_THAT(std::string(Summary()["errorMessage"]),
+              HasSubstr("each start; worker-1 waits for its Python code to compute step 1 of lease 0: the Python code "
+                        "has been in one call for 2 s, at task.py:12, in loss: sleep(100)"));
+}
+
+// The rest is over and done.
+TEST_F(ChiefRoleTest, AWarningOfACallThatIsOverIsNotWhyTheTimeWasNotEnough) {
+  StartRunning({"scheduling.maxRunningTime=8s"});
+  cluster->worker[1].stats.warning = "the Python code has been in one call for 2 s, at task.py:12";
+  cluster->Wait(9s);
+  EXPECT_THAT(std::string(Summary()["errorMessage"]), Not(HasSubstr("task.py")));
+}
+
+// Its window of reports goes over epochs.
+TEST_F(ChiefRoleTest, TheLastLossIsTheLastEpochs) {
+  StartRunning();
+  FakeMember& worker = cluster->worker[0];
+  for (const double loss : {0.75, 0.25}) {
+    cluster->trained_loss = loss;
+    for (int i = 0; i < 3; ++i) cluster->Finish(worker, cluster->Ask(worker, 1)[0]);
+  }
+  EXPECT_EQ(cluster->Status()["progress"]["loss"], 0.25);
+  cluster->Ask(worker, 2);
+  cluster->Evaluate(worker);
+  SayGoodbye();
+  EXPECT_EQ(Summary()["trainLoss"], 0.25);
+}
+
 TEST_F(ChiefRoleTest, TheTimeBeforeItsChiefCountsForMaxRunningTime) {
   cluster = std::make_unique<ChiefHarness>(SmallJob({"scheduling.maxRunningTime=60s"}), false,
                                            std::make_shared<MemoryDisk>(), Round(), /*ran_before=*/50s);

@@ -1,9 +1,10 @@
 // The rest of the user's program: who runs it, with which values, and what its end does to the job.
+#include "chief/epilogue.h"
+
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "chief/epilogue.h"
 #include "schema/sha256.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
@@ -155,6 +156,105 @@ TEST_F(EpilogueTest, ALaterChiefAsksTheTaskThatHadIt) {
   cluster->Wait(10s);
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty()) << "it is back, and comes first";
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+}
+
+TEST_F(EpilogueTest, WhatIsSentIsOfTheNewestCheckpoint) {
+  job_.checkpoint.keep = 1;
+  Begin();
+  for (FakeMember& worker : cluster->worker) worker.leaving = "SIGTERM";
+  cluster->Wait(1s);
+  TrainAndEvaluate();
+  cluster->Wait(1s);
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  cluster->Say(PeerId{99}, Control{cluster->role->term(), 1, 1, ControlKind::kCheckpoint, 0});
+  cluster->Wait(2s);
+  ASSERT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST")) << "whose manifest was read already";
+  first().leaving = "";
+  ++first().join.nonce;
+  cluster->JoinWorker(0);
+  cluster->ReportData(first());
+  cluster->Wait(2s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
+  const auto sent = cluster->Sent<RestoreSlice>(first());
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].round, (Round{1, 2}));
+}
+
+// It may have been at it for hours: that its next process is there soon is what counts.
+TEST_F(EpilogueTest, OneThatDiedIsWaitedForFromItsDeathOn) {
+  Train();
+  cluster->Wait(2 * Epilogue::kWaitsForFirst);
+  cluster->Forget();
+  cluster->Say(first().control, Leave{first().id, "its process was killed"});
+  ++first().join.nonce;
+  cluster->JoinWorker(0);
+  cluster->Wait(Epilogue::kWaitsForFirst / 2);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty());
+  cluster->ReportData(first());
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty());
+}
+
+TEST_F(EpilogueTest, EachAttemptHasTheHistory) {
+  Train();
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
+  first().alive = false;
+  cluster->Wait(30s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+  EXPECT_NE(cluster->Sent<EpilogueGrant>(second()).back().history, "");
+}
+
+// No evaluation was of a number, or its checkpoint is lost.
+TEST_F(EpilogueTest, WhereEarlyStoppingHasNoBestTheNewestValuesCount) {
+  job_.training.stop_early = StopEarlySpec();
+  Train();
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
+  const auto sent = cluster->Sent<RestoreSlice>(first());
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].round, (Round{1, 1}));
+}
+
+// Its program has ended, and with it the process in which it would evaluate. To begin that from the start may take for
+// ever, as where the program waits for something that it finds once.
+TEST_F(EpilogueTest, ALaterChiefHearsOfTheEndWithoutAnotherEvaluation) {
+  Train();
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  Restart(job_);
+  cluster->RunToRunning();
+  for (FakeMember& worker : cluster->worker) cluster->Ask(worker, 2);
+  cluster->Wait(10s);
+  for (const FakeMember& worker : cluster->worker) EXPECT_THAT(cluster->Sent<EvalGrant>(worker), IsEmpty());
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  Say(first(), Attempt(first()));
+  EXPECT_EQ(State(), "SUCCEEDED");
+  SayGoodbye();
+  EXPECT_EQ(Summary()["evalLoss"], 0.5);
+  const std::string& history = cluster->disk->At("metrics.jsonl");
+  EXPECT_EQ(history.find("\"eval\""), history.rfind("\"eval\"")) << "it was told once";
+}
+
+TEST_F(EpilogueTest, WhatWasTrainedAgainIsEvaluatedAgain) {
+  Train();
+  for (auto& [id, slice] : cluster->ps[0].slices) slice.finished = {};
+  Restart(job_);
+  cluster->RunToRunning();
+  cluster->FinishAll(first());
+  cluster->Ask(first(), 2);
+  cluster->Wait(5s);
+  EXPECT_THAT(cluster->Sent<EvalGrant>(first()), Not(IsEmpty()));
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
+}
+
+TEST_F(EpilogueTest, ByOtherSettingsItIsEvaluatedAgain) {
+  Train();
+  job_.checkpoint.keep = 3;
+  Restart(job_);
+  cluster->RunToRunning();
+  cluster->Ask(first(), 2);
+  cluster->Wait(5s);
+  EXPECT_THAT(cluster->Sent<EvalGrant>(first()), Not(IsEmpty()));
 }
 
 // All that was learned is durable, and the program may run for hours.

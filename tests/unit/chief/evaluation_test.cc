@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 namespace downpour {
 namespace {
@@ -174,6 +175,26 @@ TEST_F(EvaluationTest, ALossThatIsNoNumberIsAResult) {
 TEST_F(EvaluationTest, AHugeSplitIsCutIntoFewParts) {
   const Evaluation huge(uint64_t{1} << 53, 1, 1);
   EXPECT_LE(huge.parts(), 4096u);
+}
+
+TEST(EvaluationTest, AResultIsReadAsItWasWritten) {
+  const Evaluation::Result result{.round = 3,
+                                  .epoch = 2,
+                                  .loss = 0.1,
+                                  .accuracy = 0.25,
+                                  .examples = 7,
+                                  .oldest_version = 5,
+                                  .newest_version = 6,
+                                  .metrics = {{"auc", 0.5}, {"top2", std::nan("")}}};
+  const auto read = Evaluation::ResultOf(Evaluation::TextOf(result));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(std::tie(read->round, read->epoch, read->loss, read->accuracy, read->examples, read->oldest_version),
+            std::tie(result.round, result.epoch, result.loss, result.accuracy, result.examples, result.oldest_version));
+  EXPECT_EQ(read->newest_version, 6u);
+  EXPECT_EQ(read->metrics[0], result.metrics[0]);
+  EXPECT_EQ(read->metrics[1].first, "top2");
+  EXPECT_TRUE(std::isnan(read->metrics[1].second));
+  for (const char* none : {"", "{", "[]", "{}", R"({"round": "x"})"}) EXPECT_FALSE(Evaluation::ResultOf(none)) << none;
 }
 
 }  // namespace

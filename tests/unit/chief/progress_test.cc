@@ -28,6 +28,26 @@ TEST(ProgressTest, ALossThatIsNoNumberIsLeftOut) {
   EXPECT_FALSE(progress.Loss().has_value()) << "their sum is infinite";
 }
 
+TEST(ProgressTest, AnEpochsLossIsOfItsOwnReports) {
+  Progress progress;
+  progress.NoteEpochs(2);
+  EXPECT_EQ(progress.EpochLoss(), std::nullopt) << "another chief heard their reports";
+  progress.ReportLoss(8, 4);
+  progress.NoteEpochs(2);
+  EXPECT_EQ(progress.EpochLoss(), std::nullopt);
+  progress.ReportLoss(4, 4);
+  progress.NoteEpochs(3);
+  EXPECT_EQ(progress.EpochLoss(), 1.5);
+  progress.ReportLoss(2, 4);
+  progress.NoteEpochs(4);
+  progress.NoteEpochs(3);
+  EXPECT_EQ(progress.EpochLoss(), 0.5);
+  EXPECT_NE(progress.Loss(), 0.5);
+  progress.ReportLoss(std::nan(""), 4);
+  progress.NoteEpochs(5);
+  EXPECT_EQ(progress.EpochLoss(), std::nullopt) << "it has none";
+}
+
 TEST(ProgressTest, LeasesThatAreOpenedAgainGiveNoRateBelowZero) {
   Progress progress;
   progress.Begin(Time{100s}, 1000);

@@ -252,6 +252,8 @@ TEST_F(StatusSourceTest, ARunThatStartsIsSaidToStart) {
   const absl::Status status = StatusAsker(Folder()).Ask().status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("is being started, and its chief has not said yet where"));
+  SayInJobFolder(*run, "its code runs");
+  EXPECT_THAT(std::string(StatusAsker(Folder()).Ask().status().message()), HasSubstr("being started: its code runs"));
 }
 
 }  // namespace

@@ -155,6 +155,59 @@ TEST(ColumnsTest, LabelsAreClassesOrNumbers) {
   EXPECT_THAT(LabelOf(number, ""sv).error, HasSubstr("is no number to be learned"));
 }
 
+TEST(ColumnsTest, AListOfNumbersHasTheColumnsWidth) {
+  DataSpec data;
+  data.columns = {Number("n")};
+  data.columns[0].numbers = 3;
+  data.columns[0].mean = 1;
+  data.label.column = "y";
+  const auto taken = [&](const FieldValue& value) {
+    const ColumnReader reader(data);
+    std::vector<ColumnValues> values = reader.Room(2);
+    const FieldValue fields[] = {value, int64_t{0}};
+    const absl::Status status = reader.Take(fields, 1, &values);
+    const auto& floats = std::get<std::vector<float>>(values[0]);
+    EXPECT_EQ(floats.size(), 6u);
+    return status.ok() ? std::vector<float>(floats.begin() + 3, floats.end()) : std::vector<float>();
+  };
+  const double list[] = {1, std::nan(""), 3, 4};
+  EXPECT_EQ(taken(FieldList(list, 3)), std::vector<float>()) << "one is missing";
+  data.columns[0].fill = 7;
+  EXPECT_EQ(taken(FieldList(list, 3)), (std::vector<float>{0, 6, 2}));
+  EXPECT_EQ(taken(FieldValue()), (std::vector<float>{6, 6, 6}));
+  EXPECT_EQ(taken(FieldList(list, 4)), std::vector<float>());
+  EXPECT_EQ(taken(5.0), std::vector<float>());
+  EXPECT_THAT(Of(Number("n"), {FieldList(list)}).error,
+              HasSubstr("field 'x': '[4 numbers]' is not what column 'n' takes, whose width is 1"));
+  const double large = 1e300;
+  EXPECT_THAT(Of(Number("n"), {FieldList(&large, 1)}).error, HasSubstr("'1e+300' is beyond what a float holds"));
+}
+
+TEST(ColumnsTest, ATruthIsANumberAndAWord) {
+  EXPECT_EQ(ValueOf(Number("n"), true), 1);
+  ColumnSpec words = Number("v");
+  words.kind = ColumnKind::kVocabulary;
+  words.vocabulary = {"false", "true"};
+  EXPECT_EQ(ValueOf(words, true), 1);
+}
+
+TEST(ColumnsTest, LabelsThatAreNumbersAreComparedAsSuch) {
+  DataSpec data;
+  data.label = {.column = "y", .classes = {{"-1"}, {"+1"}, {"one"}}};
+  const ColumnReader reader(data);
+  std::vector<ColumnValues> values = reader.Room(1);
+  const auto class_of = [&](const FieldValue& value) -> int64_t {
+    return reader.Take({&value, 1}, 0, &values).ok() ? std::get<std::vector<int64_t>>(values[0])[0] : -1;
+  };
+  for (const FieldValue& one :
+       {FieldValue("1"sv), FieldValue("+1"sv), FieldValue("1.0"sv), FieldValue(int64_t{1}), FieldValue(1.0)}) {
+    EXPECT_EQ(class_of(one), 1);
+  }
+  EXPECT_EQ(class_of("-1e0"sv), 0);
+  EXPECT_EQ(class_of("one"sv), 2);
+  EXPECT_EQ(class_of("2"sv), -1);
+}
+
 TEST(ColumnsTest, EachFieldIsAskedForOnce) {
   DataSpec data;
   data.columns = {Number("n"), Number("m")};

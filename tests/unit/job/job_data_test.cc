@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_file.h"
+#include "job/label_key.h"
 #include "job/slice_grid.h"
 #include "job/variables.h"
 
@@ -128,6 +129,32 @@ TEST(JobDataTest, PathsBeginAtTheJobsFolderOrWhereTheyWereSet) {
   EXPECT_THAT(read.job.data.eval.files, ElementsAre("/here/d.csv"));
 }
 
+TEST(JobDataTest, EachFormatHasItsKeys) {
+  const std::string of_lists = "  train: a\n  columns: [{name: x, width: 4}]\n  label: y\n";
+  const auto job_of = [&](const std::string& format) {
+    std::string text = JobOnRecords(of_lists);
+    return text.replace(text.find("csv"), 3, format);
+  };
+  for (const std::string format : {"jsonl", "libsvm", "tfrecord"}) {
+    const JobSpec job = GoodJob(job_of(format));
+    EXPECT_EQ(job.data.format, format);
+    EXPECT_EQ(job.model.inputs[0].shape, std::vector<int64_t>{4});
+    EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(job)), job);
+    for (const std::string key : {"separator=tab", "header=true", "fields=[a]"}) {
+      EXPECT_THAT(RefusalOf(job_of(format), {"data." + key}),
+                  HasSubstr("means something only with format: csv, but that is " + format));
+    }
+  }
+  EXPECT_THAT(RefusalOf(job_of("csv")), HasSubstr("data.columns.0.width: a field of csv has one number"));
+}
+
+TEST(JobDataTest, LabelsThatAreNumbersAreComparedAsSuch) {
+  for (const char* word : {"1", "+1", "1.0", "1e0"}) EXPECT_EQ(LabelKey(word), "1") << word;
+  for (const char* word : {"0", "-0", "0.0"}) EXPECT_EQ(LabelKey(word), "0") << word;
+  for (const char* word : {"", "+", "+-1", "--1", "1x", "inf", "nan", "<=50K"}) EXPECT_EQ(LabelKey(word), word);
+  EXPECT_EQ(LabelKey("-1.50"), "-1.5");
+}
+
 struct Refusal {
   const char* override_;
   const char* error;
@@ -148,6 +175,7 @@ TEST(JobDataTest, WhatMakesNoSenseIsNamed) {
       {"data.columns.0={name: age, scale: {deviatoin: 1}}", "deviatoin: unknown key"},
       {"data.columns.1.vocabulary=[a, a]", "'a' stands there twice"},
       {"data.label={column: y, classes: [[a, b], b]}", "'b' stands there twice"},
+      {"data.label={column: y, classes: ['-1', '1', '+1.0']}", "'+1.0' stands there twice, where 1, +1 and 1.0"},
       {"data.separator=ab", "must be one character"},
       {"data.fields=[a, a]", "'a' stands there twice"},
       {"data.train={files: {a: b}}", "data.train.files: must be a path or a list of paths"},

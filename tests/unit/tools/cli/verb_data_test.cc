@@ -28,7 +28,8 @@ class DataTest : public testing::Test {
 TEST_F(DataTest, StatsTellWhatEachColumnHas) {
   const ToolOutcome said = Data("stats", kPeople, {"-o", "json"});
   ASSERT_EQ(said.code, kExitDone) << said.err;
-  EXPECT_EQ(json::parse(said.out), json::parse(R"({"rows": 4, "badRecords": 1, "separator": ",", "header": true,
+  EXPECT_EQ(json::parse(said.out),
+            json::parse(R"({"format": "csv", "rows": 4, "badRecords": 1, "separator": ",", "header": true,
       "columns": [
         {"name": "age", "type": "int64", "missing": 0, "distinct": 4, "moreDistinct": false,
          "min": 28.0, "max": 50.0, "mean": 38.75, "mostFrequent": "28", "frequency": 1},
