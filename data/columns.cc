@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kShown = 40;  // bytes of what a file has, in an error
 constexpr double kExactIntegers = 9007199254740992;
+constexpr double kMostClasses = 1'000'000;  // one counter of each is kept, and models take classes as int32
 
 std::string Quoted(std::string_view text) { return absl::StrCat("'", OneLine(text, kShown), "'"); }
 
@@ -199,10 +200,11 @@ absl::Status ColumnReader::TakeLabel(const FieldValue& value, size_t row, Column
     std::get<std::vector<float>>(*to)[row] = narrow;
     return absl::OkStatus();
   }
-  if (!number || *number < 0 || *number >= kExactIntegers || *number != std::floor(*number)) {
-    return Wrong(label_.column, value,
-                 "is no class from 0: name the words of each class in data.label.classes, or leave such records out "
-                 "by data.skip");
+  if (!number || *number < 0 || *number >= kMostClasses || *number != std::floor(*number)) {
+    return Wrong(
+        label_.column, value,
+        "is no class from 0 to 999999: name the words of each class in data.label.classes, or leave such records out "
+        "by data.skip");
   }
   std::get<std::vector<int64_t>>(*to)[row] = static_cast<int64_t>(*number);
   return absl::OkStatus();

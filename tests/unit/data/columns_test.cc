@@ -145,8 +145,10 @@ TEST(ColumnsTest, LabelsAreClassesOrNumbers) {
   const LabelSpec classes{"y", {}, false};
   EXPECT_EQ(LabelOf(classes, "7"sv).value, 7);
   EXPECT_EQ(LabelOf(classes, "7.0"sv).value, 7) << "as pandas writes integers of which one is missing";
-  for (const FieldValue& wrong : std::vector<FieldValue>{"-1"sv, "0.5"sv, "1e30"sv, "?"sv, FieldValue()}) {
-    EXPECT_THAT(LabelOf(classes, wrong).error, HasSubstr("is no class from 0"));
+  EXPECT_EQ(LabelOf(classes, "999999"sv).value, 999'999);
+  for (const FieldValue& wrong :
+       std::vector<FieldValue>{"-1"sv, "0.5"sv, "1e30"sv, "?"sv, "1000000"sv, int64_t{1} << 32, FieldValue()}) {
+    EXPECT_THAT(LabelOf(classes, wrong).error, HasSubstr("is no class from 0 to 999999"));
   }
   const LabelSpec number{"y", {}, true};
   EXPECT_EQ(LabelOf(number, "-0.5"sv).value, -0.5);

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "data/sample_ids.h"
 
 namespace downpour {
 namespace {
@@ -35,6 +39,19 @@ TEST(DatasetTest, LabelsAreCountedToTheLastOne) {
   labels.back() = 5;
   EXPECT_EQ(CountLabels(Labels(labels), 0).value(), (std::vector<uint64_t>{0, 0, 99'999, 0, 0, 1}));
   EXPECT_TRUE(CountLabels(Labels({}), 0)->empty());
+}
+
+TEST(DatasetTest, ASampleHasRunsFromTheFirstExampleToTheLast) {
+  EXPECT_EQ(SampleIds(3, 128), (std::vector<uint64_t>{0, 1, 2}));
+  EXPECT_EQ(SampleIds(65, 64).size(), 64u);
+  EXPECT_EQ(SampleIds(1'000'000'007, 1 << 13).back(), 1'000'000'006u);
+  for (const uint64_t size : {uint64_t{128}, uint64_t{129}, uint64_t{200}, uint64_t{1} << 50}) {
+    const std::vector<uint64_t> ids = SampleIds(size, 128);
+    ASSERT_EQ(ids.size(), 128u);
+    EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()), ids.end()) << size << ": each once";
+    EXPECT_EQ(ids.front(), 0u);
+    EXPECT_EQ(ids.back(), size - 1) << "what a sorted file ends with is seen";
+  }
 }
 
 TEST(DatasetTest, WhatIsNoClassIsNamedWithItsExample) {

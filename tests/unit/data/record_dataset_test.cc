@@ -129,7 +129,7 @@ TEST_F(RecordDatasetTest, WhatCannotBeReadIsNamedWithItsLine) {
   folder_.Write("a.csv", Rows(0, 300) + "7,maybe\n" + Rows(300, 400).substr(4));
   EXPECT_EQ(ErrorOf({"a.csv"}),
             folder_.path() +
-                "/a.csv:302: field 'y': 'maybe' is no class from 0: name the words of each class in "
+                "/a.csv:302: field 'y': 'maybe' is no class from 0 to 999999: name the words of each class in "
                 "data.label.classes, or leave such records out by data.skip");
   EXPECT_EQ(ErrorOf({"none-*.csv"}),
             "no file matches " + folder_.path() + "/none-*.csv: is the folder there on this host?");

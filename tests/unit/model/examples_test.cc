@@ -86,6 +86,9 @@ TEST_F(ExamplesTest, WhatCannotBeReadIsToldWithItsPlace) {
   const std::string model = "inputs: [{name: age}], layers: [{dense: {units: 2}}]";
   const auto unknown = Open(JobOn(kPeople, "  columns: [age]\n  label: {column: income, classes: [a, b]}\n", model));
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("train.csv:2"));
+  // Counting the examples of each class would take 64 PiB.
+  const auto far = Open(JobOn("age,income\n20,0\n30,9007199254740991\n", "  columns: [age]\n  label: income\n", model));
+  EXPECT_THAT(std::string(far.status().message()), HasSubstr("train.csv:3: field 'income': '9007199254740991' is no"));
   const auto no_field = Open(JobOn(kPeople, "  columns: [age]\n  label: incme\n", model));
   EXPECT_THAT(std::string(no_field.status().message()), HasSubstr("did you mean income?"));
 }
