@@ -1,7 +1,7 @@
 """Data at addresses: on nginx (http), moto (s3), our own service (gs), and a server that fails in many ways.
 
-What is not installed is skipped by name: nginx is Debian's nginx-light, and moto PyPI's moto[server], in the Python that
-DOWNPOUR_PLACES_PYTHON names.
+What is not installed is skipped by name: nginx is Debian's nginx-light, and moto PyPI's moto[server], in the Python
+that DOWNPOUR_PLACES_PYTHON names.
 """
 
 import contextlib

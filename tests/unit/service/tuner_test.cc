@@ -14,6 +14,7 @@
 
 #include "job/job_file.h"
 #include "service/lifecycle.h"
+#include "service/run_folder.h"
 #include "tests/unit/job/job_text.h"
 #include "tests/unit/scratch_folder.h"
 
