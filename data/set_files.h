@@ -14,7 +14,8 @@ namespace downpour {
 inline constexpr char kIndexSuffix[] = ".downpour-index";
 
 // A pattern (*, ?, [...]) of paths, or of objects of s3 or gs (open_source.h), becomes what it matches, sorted byte by
-// byte, without indexes. A name that begins with a dot is matched by a pattern alone that does. Any other path stays, whether a file is there or not.
+// byte, without indexes. A name that begins with a dot is matched by a pattern alone that does. Any other path stays,
+// whether a file is there or not.
 // Errors: NOT_FOUND for a pattern that matches nothing; those of MatchingObjects.
 absl::StatusOr<std::vector<std::string>> ExpandFiles(const std::vector<std::string>& files);
 
