@@ -15,8 +15,7 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kShown = 40;  // bytes of what a file has, in an error
-constexpr double kExactIntegers = 9007199254740992;
+constexpr size_t kShown = 40;               // bytes of what a file has, in an error
 constexpr double kMostClasses = 1'000'000;  // one counter of each is kept, and models take classes as int32
 
 std::string Quoted(std::string_view text) { return absl::StrCat("'", OneLine(text, kShown), "'"); }
