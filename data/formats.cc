@@ -75,7 +75,7 @@ absl::Status NoSuchField(const std::string& file, const std::string& field, cons
   const std::string meant = WhatWasMeant(field, known);
   const size_t shown = std::min(known.size(), kMostShown);
   const std::string some = absl::StrJoin(known.begin(), known.begin() + static_cast<ptrdiff_t>(shown), ", ");
-  return absl::NotFoundError(absl::StrCat(
+  return absl::InvalidArgumentError(absl::StrCat(  // the file itself was found
       file, " has no field '", OneLine(field, kLongestShown), "'; ",
       meant.empty()
           ? absl::StrCat("it has ", OneLine(some, kMostShown * kLongestShown), shown < known.size() ? ", ..." : "")

@@ -163,8 +163,8 @@ class LibsvmRecordFile final : public RecordFile {
         wanted.single.push_back({*index, i});
         wanted.from_zero |= *index == 0;
       } else {
-        return absl::NotFoundError(absl::StrCat(name_, " has no field '", OneLine(name, kShown), "'; it has ",
-                                                kLabelField, ", ", kRowField, " (the row), and 1, 2, ..."));
+        return absl::InvalidArgumentError(absl::StrCat(name_, " has no field '", OneLine(name, kShown), "'; it has ",
+                                                       kLabelField, ", ", kRowField, " (the row), and 1, 2, ..."));
       }
     }
     if (from_one && wanted.from_zero) {

@@ -31,8 +31,9 @@ class DataLook {
   explicit DataLook(const JobFileResult& read) : read_(read), job_(read.job) {
     if (!IsWrong("model.inputs")) width_ = InputWidth();
     if (IsWrong("model") || job_.model.layers.empty()) return;
-    const int64_t units = InferOutputWidth(job_.model).value();
-    if (units > 1 || job_.model.loss == Loss::kSoftmaxCrossEntropy) units_ = units;
+    const absl::StatusOr<int64_t> units = InferOutputWidth(job_.model);
+    if (!units.ok()) return;  // an input's shape follows from data.columns, whose fault is told
+    if (*units > 1 || job_.model.loss == Loss::kSoftmaxCrossEntropy) units_ = *units;
   }
 
   DataFacts Take() {

@@ -58,6 +58,7 @@ bool IsAllText(const std::vector<std::string>& words) {
 
 // What follows the name; empty: nothing can be learned from the column.
 std::string SettingsOf(const ColumnStats& column) {
+  if (column.type().empty()) return "";  // a vocabulary without words is an error
   if (column.has_numbers()) {
     if (column.deviation() == 0) return "";
     const std::string fill = column.missing() > 0 ? absl::StrFormat(", default: %.6g", column.mean()) : "";

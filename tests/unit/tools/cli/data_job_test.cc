@@ -51,6 +51,12 @@ TEST_F(DataJobTest, EachColumnIsAsItsValuesSuggest) {
   EXPECT_EQ(job.training.metrics.size(), 1u);
 }
 
+TEST_F(DataJobTest, AColumnWithoutValuesIsLeftOut) {
+  const JobSpec job = JobOn("x,note,y\n1,,0\n2,,1\n3,,0\n", "y");
+  ASSERT_EQ(job.data.columns.size(), 1u);
+  EXPECT_EQ(job.data.columns[0].name, "x");
+}
+
 TEST_F(DataJobTest, ALabelIsAClassOrANumber) {
   const std::string text = "x,class,words,price,many\n";
   std::string rows;

@@ -32,6 +32,30 @@ TEST(Check, SaysWhatWouldRun) {
             HasSubstr("160 steps in all"), HasSubstr("Evaluation    none"), Not(HasSubstr("Not here"))));
 }
 
+TEST(Check, AFieldThatAFileLacksIsAnErrorAndNotAnAbsentFile) {
+  const std::string dir = FreshFolder("check_field");
+  const std::string rest =
+      "train: t, label: y}\nmodel: {inputs: [{name: r, columns: all}], layers: [{dense: {units: 2}}]}\n";
+  PutFile(dir + "/csv.yaml", "name: c\ndata: {format: csv, separator: ',', header: true, columns: [pric], " + rest);
+  PutFile(dir + "/libsvm.yaml", "name: c\ndata: {format: libsvm, columns: [pric], " + rest);
+  for (const auto& [format, text] : {std::pair("csv", "price,y\n1,0\n2,1\n"), std::pair("libsvm", "0 1:1\n1 1:2\n")}) {
+    PutFile(dir + "/t", text);
+    const ToolOutcome outcome = RunDownpour({"check", dir + "/" + format + ".yaml"});
+    EXPECT_EQ(outcome.code, kExitBadJobFile) << format << outcome.out;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("has no field 'pric'"), Not(HasSubstr("bring it there"))));
+  }
+}
+
+TEST(Check, AFaultOfTheColumnsLeavesAModelOfUnknownWidth) {
+  const std::string dir = FreshFolder("check_columns");
+  PutFile(dir + "/job.yaml",
+          "name: c\ndata: {format: csv, train: t, label: y, columns: []}\n"
+          "model: {inputs: [{name: r, columns: all}], layers: [{dense: {units: 2}}]}\n");
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile) << outcome.out;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("data.columns: has 0 entries"), HasSubstr("1 error;")));
+}
+
 TEST(Check, SaysItAsJson) {
   const std::string dir = FreshFolder("check_json");
   PutFile(dir + "/job.yaml", MnistJob());
