@@ -28,8 +28,9 @@ void KeyIndex::Insert(uint64_t key, uint64_t hash, uint32_t place) {
 }
 
 void KeyIndex::Put(Part& part, const Entry& entry, uint64_t hash) {
-  uint32_t line = part.LineOf(hash);
-  for (; part.At(line).count == kKeysInLine; line = part.Next(line)) ++part.At(line).passed;
+  const uint32_t home = part.LineOf(hash);
+  uint32_t line = home;
+  for (; part.At(line).count == kKeysInLine; line = part.Next(line, home)) ++part.At(line).passed;
   Line& at = part.At(line);
   at.keys[at.count] = entry.key;
   at.places[at.count] = entry.place;
@@ -39,8 +40,9 @@ void KeyIndex::Put(Part& part, const Entry& entry, uint64_t hash) {
 
 void KeyIndex::Remove(uint64_t key, uint64_t hash) {
   Part& part = PartOf(hash);
-  uint32_t line = part.LineOf(hash);
-  for (; part.At(line).Match(key) == 0; line = part.Next(line)) {
+  const uint32_t home = part.LineOf(hash);
+  uint32_t line = home;
+  for (; part.At(line).Match(key) == 0; line = part.Next(line, home)) {
     CHECK_GT(part.At(line).passed, 0) << "a key that is to be removed is not there";
     --part.At(line).passed;
   }

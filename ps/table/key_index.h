@@ -5,12 +5,12 @@
 //   const uint32_t place = index.Find(key, hash);   // kNoPlace where it is absent
 //
 // Shapes: lines of 64 bytes: 5 keys, their 5 places, how many there are, and how many keys passed the line when it was
-//   full. A key that finds its line full goes on to the next one. A look-up stops at a line that no key has passed, so
-//   that a key can be removed without moving another.
+//   full. A key that finds its line full goes on to the other one of the pair of 128 bytes, then to the next pair. A
+//   look-up stops at a line that no key has passed, so that a key can be removed without moving another.
 //   Lines lie in chunks of 256; up to 16 chunks are a part, which has a range of the hash to itself.
 // Order: what is found depends on what was inserted alone. Where lines lie depends on the salt, which must be unknown
 //   to whoever chooses keys: else they could all be given the same line.
-// Cost: one cache line a look-up, a second one for few. 16 to 19 bytes a key; a bucket's first keys take 16 KiB.
+// Cost: one pair of lines a look-up, seldom another. 16 to 19 bytes a key; a bucket's first keys take 16 KiB.
 //   Growth rebuilds one part at a time, of 17,408 keys at most: by a quarter, or into two.
 // Tests: tests/unit/ps/table/key_index_test.cc.
 #pragma once
@@ -35,16 +35,19 @@ class KeyIndex {
   uint64_t HashOf(uint64_t key) const { return Mix(key ^ salt_); }
   void Prefetch(uint64_t hash) const {
     const Part& part = PartOf(hash);
-    __builtin_prefetch(&part.At(part.LineOf(hash)));
+    const Line* const line = &part.At(part.LineOf(hash));
+    __builtin_prefetch(line);
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(line) ^ sizeof(Line)));
   }
   uint32_t Find(uint64_t key, uint64_t hash) const {
     const Part& part = PartOf(hash);
-    uint32_t line = part.LineOf(hash);
+    const uint32_t home = part.LineOf(hash);
+    uint32_t line = home;
     for (uint32_t seen = 0; seen < part.lines; ++seen) {
       const Line& at = part.At(line);
       if (const uint32_t match = at.Match(key); match != 0) return at.places[std::countr_zero(match)];
       if (at.passed == 0) break;
-      line = part.Next(line);
+      line = part.Next(line, home);
     }
     return kNoPlace;
   }
@@ -69,6 +72,7 @@ class KeyIndex {
     // A bit for the slot that has the key. All are compared, without a branch.
     uint32_t Match(uint64_t key) const {
       uint32_t match = 0;
+#pragma GCC unroll 5
       for (uint32_t i = 0; i < kKeysInLine; ++i) match |= static_cast<uint32_t>(keys[i] == key) << i;
       return match & ((uint32_t{1} << count) - 1);
     }
@@ -83,7 +87,12 @@ class KeyIndex {
     std::array<Line*, kMostChunks> chunks = {};
 
     uint32_t LineOf(uint64_t hash) const { return static_cast<uint32_t>((hash & 0xffffffff) * lines >> 32); }
-    uint32_t Next(uint32_t line) const { return line + 1 == lines ? 0 : line + 1; }
+    // The lines of a pair, then those of the next one; the home's parity first. The number of lines is even.
+    uint32_t Next(uint32_t line, uint32_t home) const {
+      if (((line ^ home) & 1) == 0) return line ^ 1;
+      const uint32_t next = (line ^ 1) + 2;
+      return next >= lines ? next - lines : next;
+    }
     Line& At(uint32_t line) const { return chunks[line / kLinesInChunk][line % kLinesInChunk]; }
   };
   struct Entry {
