@@ -28,8 +28,8 @@
 // Cost: a look-up is two cache misses, of which those of 16 keys overlap. A push grows at most a few parts of the index
 //   (key_index.h). While a record goes on, the rows pushed ahead of its cursor are copied.
 // Errors: INVALID_ARGUMENT for a push with a key twice, or as many gradients as it should not have; RESOURCE_EXHAUSTED
-//   after 2^32 - 1 pushes, since a record may say that there were as many. Nothing has changed then, and the push is not
-//   consumed.
+//   after 2^32 - 1 pushes, since a record may say that there were as many. Nothing has changed then, and the push
+//   is not consumed.
 // Threads: one at a time, Gather included.
 // Tests: tests/unit/ps/table/table_bucket_test.cc, tests/unit/ps/table/table_record_test.cc.
 #pragma once
