@@ -8,6 +8,7 @@
 // Tests: tests/unit/ps/table/table_bucket_test.cc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ class AliveCount {
   explicit AliveCount(uint32_t evict_after) : by_last_(size_t{evict_after} + 1) {}
 
   uint64_t alive() const { return alive_; }
+  size_t bytes() const { return by_last_.capacity() * sizeof(uint32_t); }
   void Born(uint32_t now) { ++alive_, ++by_last_[now % by_last_.size()]; }
   void Pushed(uint32_t last, uint32_t now) { --by_last_[last % by_last_.size()], ++by_last_[now % by_last_.size()]; }
   // `now` pushes are consumed: those of evict_after pushes ago expire, and their place is that of the next push.

@@ -41,7 +41,8 @@ TableBucket::TableBucket(const TableSpec& spec, uint64_t copy)
 }
 
 size_t TableBucket::bytes() const {
-  return index_.bytes() + pages_.bytes() + (counts_ ? counts_->bytes() : 0) + record_bytes();
+  return index_.bytes() + pages_.bytes() + (counts_ ? counts_->bytes() : 0) + (alive_ ? alive_->bytes() : 0) +
+         record_bytes();
 }
 
 // Three stages for a block of keys: fetch its lines of the index; find the places and fetch the rows; use them. Each
@@ -108,7 +109,10 @@ absl::StatusOr<PushEffect> TableBucket::Apply(const RowPush& push) {
     return absl::InvalidArgumentError(absl::StrCat("a push to table ", spec_.id, " has a key twice"));
   }
   CHECK(!push.stale || spec_.row_staleness);
-  CHECK_LT(clock_, std::numeric_limits<uint32_t>::max()) << "a bucket counts 2^32 pushes";
+  if (clock_ == std::numeric_limits<uint32_t>::max()) {
+    return absl::ResourceExhaustedError(absl::StrCat("bucket ", spec_.bucket, " of table ", spec_.id, " has had ",
+                                                     clock_, " pushes, and counts no more: begin a new job"));
+  }
   PushEffect effect;
   if (!push.keys.empty() && !IsSafe(push)) {
     effect.skipped = true;
@@ -299,15 +303,15 @@ void TableBucket::FillPart(TablePartWriter* part) {
   }
 }
 
-bool TableBucket::InstallRow(uint64_t key, uint32_t last, const std::byte* row) {
+uint32_t TableBucket::InstallRow(uint64_t key, uint32_t last, const std::byte* row) {
   const uint64_t hash = index_.HashOf(key);
-  if (index_.Find(key, hash) != kNoPlace) return false;
+  if (index_.Find(key, hash) != kNoPlace) return kNoPlace;
   const uint32_t place = pages_.Take();
   index_.Insert(key, hash, place);
   ++rows_;
   pages_.at(place) = {.key = key, .last = last};
   std::memcpy(pages_.row(place), row, shape_.bytes());
-  return true;
+  return place;
 }
 
 // Each push was so many pushes later: so ages stay what they are.

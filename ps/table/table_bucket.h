@@ -27,8 +27,9 @@
 // Order: the same bits on every CPU; a push is applied in the order of its keys.
 // Cost: a look-up is two cache misses, of which those of 16 keys overlap. A push grows at most a few parts of the index
 //   (key_index.h). While a record goes on, the rows pushed ahead of its cursor are copied.
-// Errors: INVALID_ARGUMENT for a push with a key twice, or as many gradients as it should not have; nothing has changed
-//   then, and it is not consumed.
+// Errors: INVALID_ARGUMENT for a push with a key twice, or as many gradients as it should not have; RESOURCE_EXHAUSTED
+//   after 2^32 - 1 pushes, since a record may say that there were as many. Nothing has changed then, and the push
+//   is not consumed.
 // Threads: one at a time, Gather included.
 // Tests: tests/unit/ps/table/table_bucket_test.cc, tests/unit/ps/table/table_record_test.cc.
 #pragma once
@@ -112,8 +113,8 @@ class TableBucket {
   void Sweep(size_t places);
   void FillPart(TablePartWriter* part);
 
-  // Of a record that is being installed. False for a key that is there already.
-  bool InstallRow(uint64_t key, uint32_t last, const std::byte* row);
+  // Of a record that is being installed: where the row is now, or kNoPlace for a key that is there already.
+  uint32_t InstallRow(uint64_t key, uint32_t last, const std::byte* row);
   void ShiftClock(uint32_t pushes);
   void CountAlive();
 

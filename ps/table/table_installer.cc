@@ -128,18 +128,19 @@ absl::Status TableInstaller::TakePlaces(const TablePart& part) {
 }
 
 absl::Status TableInstaller::TakeRow(const TablePartHeader& header, const RowEntry& entry, const std::byte* row) {
+  const uint32_t place = bucket_.InstallRow(entry.key, entry.last + shift_, row);
+  if (place == kNoPlace) return Wrong(header, absl::StrCat("key ", entry.key, " comes twice"));
+  // Looked at where it lies now, since a part that came by a socket may begin at an odd address.
   const RowShape& shape = bucket_.shape_;
+  const std::byte* const installed = bucket_.pages_.row(place);
   Magnitudes magnitudes = {};
-  RaiseToRow(shape, row, &magnitudes);
+  RaiseToRow(shape, installed, &magnitudes);
   if (!AllFinite(magnitudes)) return Wrong(header, absl::StrCat("key ", entry.key, " has numbers that are not finite"));
   if (const size_t squares = SlotOfSquares(bucket_.spec_); squares < shape.slots) {
-    const float* const slot = shape.slot(row, squares);
+    const float* const slot = shape.slot(installed, squares);
     if (std::any_of(slot, slot + shape.slot_width(), [](float s) { return s < 0; })) {
       return Wrong(header, absl::StrCat("key ", entry.key, " has a sum of squares below 0"));
     }
-  }
-  if (!bucket_.InstallRow(entry.key, entry.last + shift_, row)) {
-    return Wrong(header, absl::StrCat("key ", entry.key, " comes twice"));
   }
   for (size_t i = 0; i < magnitudes.size(); ++i) bucket_.bounds_[i] = std::max(bucket_.bounds_[i], magnitudes[i]);
   return absl::OkStatus();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,9 +19,10 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kMostWords = 100;      // of a vocabulary; more are hashed
-constexpr size_t kMostClasses = 1000;   // more are numbers
-constexpr uint64_t kHashOfMany = 1024;  // categories, where nobody counted the words
+constexpr size_t kMostWords = 100;       // of a vocabulary; more are hashed
+constexpr size_t kMostClasses = 1000;    // more are numbers
+constexpr double kLargestScaled = 1e30;  // as a job takes means; 1 by it is the least deviation
+constexpr uint64_t kHashOfMany = 1024;   // categories, where nobody counted the words
 
 std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }  // JSON is YAML
 
@@ -60,9 +62,14 @@ bool IsAllText(const std::vector<std::string>& words) {
 std::string SettingsOf(const ColumnStats& column) {
   if (column.type().empty()) return "";  // a vocabulary without words is an error
   if (column.has_numbers()) {
-    if (column.deviation() == 0) return "";
-    const std::string fill = column.missing() > 0 ? absl::StrFormat(", default: %.6g", column.mean()) : "";
-    return absl::StrFormat("%s, scale: {mean: %.6g, deviation: %.6g}", fill, column.mean(), column.deviation());
+    const bool is_large = std::max(std::abs(column.least()), std::abs(column.most())) > kLargestScaled;
+    if (column.deviation() < 1 / kLargestScaled) return "";
+    const std::string fill = column.missing() == 0 ? ""
+                             : is_large            ? ", default: 0"
+                                                   : absl::StrFormat(", default: %.6g", column.mean());
+    if (is_large) return fill + ", log: true";
+    // The mean with all its digits: beside a small deviation those behind the sixth count.
+    return absl::StrFormat("%s, scale: {mean: %.17g, deviation: %.6g}", fill, column.mean(), column.deviation());
   }
   const std::vector<std::string> words = SortedWords(column);
   if (words.size() < 2 && column.missing() == 0 && !column.has_more()) return "";
@@ -75,7 +82,15 @@ struct Target {
   std::string label;  // as the job file has it
   size_t outputs = 1;
   bool is_number = false;
+  uint64_t unlabelled = 0;  // records without a label, of which nothing is learned
 };
+
+std::string SkipOf(const BadRecords& bad, uint64_t unlabelled) {
+  if (bad.count + unlabelled == 0) return "";
+  const std::string first = bad.count == 0 ? "" : absl::StrCat(", the first at ", Quoted(CleanText(bad.first, 200)));
+  return absl::StrCat("  skip: ", bad.count + unlabelled, "  # ", bad.count, " that cannot be read", first, "; ",
+                      unlabelled, " without a label\n");
+}
 
 absl::StatusOr<Target> TargetOf(const std::string& name, const ColumnStats& column) {
   const std::vector<std::string> words = SortedWords(column);
@@ -106,10 +121,7 @@ std::string DataOf(const TableStats& stats, const CsvDialect& dialect, const Job
                                            : absl::StrCat("  eval: ", whole(choices.eval), "\n"),
                       "  separator: ", Quoted(std::string(1, dialect.separator)),
                       "\n  header: ", dialect.has_header ? "true" : "false", "\n  label: ", target.label, "\n",
-                      stats.bad.count == 0
-                          ? ""
-                          : absl::StrCat("  skip: ", stats.bad.count, "  # records that were left out, the first at ",
-                                         Quoted(CleanText(stats.bad.first, 200)), "\n"));
+                      SkipOf(stats.bad, target.unlabelled));
 }
 
 std::string ModelOf(const Target& target) {
@@ -135,8 +147,9 @@ absl::StatusOr<std::string> JobOn(const TableStats& stats, const CsvDialect& dia
                      meant.empty() ? "it has " + absl::StrJoin(stats.names, ", ") : meant));
   }
   const size_t own = static_cast<size_t>(label - stats.names.begin());
-  const absl::StatusOr<Target> target = TargetOf(*label, stats.columns[own]);
+  absl::StatusOr<Target> target = TargetOf(*label, stats.columns[own]);
   if (!target.ok()) return target.status();
+  target->unlabelled = stats.columns[own].missing();
 
   std::set<std::string> taken = {"label"};
   std::string columns;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -68,6 +69,17 @@ TEST(TableInstallerTest, TakesWhatIsInOrder) {
   EXPECT_EQ(values, (std::vector<float>{1, 2}));
 }
 
+// ZeroMQ's frames may begin at any address; UBSan sees a float that is read there.
+TEST(TableInstallerTest, TakesAPartAtAnyAddress) {
+  const Forged forged;
+  const Payload part = forged.Part();
+  std::vector<std::byte> moved(part.bytes().size() + 1);
+  std::copy(part.bytes().begin(), part.bytes().end(), moved.begin() + 1);
+  TableInstaller installer(forged.spec, 5);
+  ASSERT_TRUE(installer.Add(absl::MakeConstSpan(moved).subspan(1)).ok());
+  EXPECT_EQ(std::move(installer).Finish()->rows(), 2u);
+}
+
 TEST(TableInstallerTest, RefusesNumbersThatNoTrainingLeaves) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(After([](Forged& f) { f.rows[1].content[1] = kNan; }), kRefused);
@@ -95,6 +107,27 @@ TEST(TableInstallerTest, RefusesPushesThatWereNot) {
   EXPECT_EQ(After([](Forged& f) { f.rows[0].last = 0; }), kRefused);
   EXPECT_EQ(After([](Forged& f) { f.rows[0].last = 10; }), kRefused);
   EXPECT_EQ(After([](Forged& f) { f.counts[0].entry.last = 10; }), kRefused);
+}
+
+TEST(TableInstallerTest, WhatCountsTheRowsThatAreAliveIsMemoryToo) {
+  Forged forged;
+  const size_t plain = Install(forged.spec, {forged.Part()})->bytes();
+  forged.spec.evict_after = kMostEvictAfter;
+  forged.spec.max_rows = 10;
+  EXPECT_GE(Install(forged.spec, {forged.Part()})->bytes(), plain + sizeof(uint32_t) * kMostEvictAfter);
+}
+
+// A record must not end the process that reads it.
+TEST(TableInstallerTest, ABucketOfAllPushesThatCanBeCountedRefusesTheNext) {
+  Forged forged;
+  forged.header.point.clock = std::numeric_limits<uint32_t>::max();
+  absl::StatusOr<TableBucket> bucket = Install(forged.spec, {forged.Part()});
+  ASSERT_TRUE(bucket.ok()) << bucket.status();
+  const std::vector<uint64_t> keys = {10};
+  const std::vector<float> gradients = {1, 1};
+  const auto applied = bucket->Apply({keys, absl::MakeConstSpan(gradients), SgdUpdate{1}});
+  EXPECT_EQ(applied.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(bucket->clock(), std::numeric_limits<uint32_t>::max());
 }
 
 TEST(TableInstallerTest, RefusesPointsAndBucketsThatCannotBe) {

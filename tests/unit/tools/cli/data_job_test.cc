@@ -74,7 +74,16 @@ TEST_F(DataJobTest, ALabelIsAClassOrANumber) {
   EXPECT_THAT(Write(text + rows, "pric").err, HasSubstr("did you mean price?"));
 }
 
+TEST_F(DataJobTest, NumbersAreScaledHoweverFarFromZeroOrLargeTheyAre) {
+  const JobSpec far = JobOn("x,b\n1234567890,0\n1234567892,1\n", "b");
+  EXPECT_EQ(far.data.columns[0].mean, 1234567891) << "a rounded mean would be many deviations off";
+  const JobSpec odd = JobOn("x,y,z,b\n1e300,1e-40,1e200,0\n-1e300,3e-40,,1\n", "b");
+  EXPECT_TRUE(odd.data.columns[0].log) << "what is beyond floats is told apart by its logarithm";
+  ASSERT_EQ(odd.data.columns.size(), 1u) << "what floats cannot tell apart is the same in all records";
+}
+
 TEST_F(DataJobTest, WhatWasLeftOutMayBeLeftOutAgain) {
+  EXPECT_EQ(JobOn("a,b\n1,0\n2,?\n3,1\n4,\n", "b").data.skip, 2) << "nothing is learned without a label";
   EXPECT_EQ(JobOn("a;b\n1;0\n2;1\nodd\n4;1\n", "b").data.skip, 1);
   EXPECT_THAT(Write("a,b\n1,0\n1,1\n", "b").err, HasSubstr("has nothing to learn from"));
   EXPECT_THAT(Write("a,b\n1,0\n2,0\n", "b").err, HasSubstr("is the same in all records"));
