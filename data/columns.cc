@@ -26,8 +26,8 @@ bool IsNothing(const FieldValue& value) {
   return value.index() == 0;
 }
 
-std::optional<double> FiniteNumber(const FieldValue& value) {
-  if (const auto* text = std::get_if<std::string_view>(&value)) return NumberIn(*text);
+std::optional<double> FiniteNumber(const FieldValue& value, char decimal) {
+  if (const auto* text = std::get_if<std::string_view>(&value)) return NumberIn(*text, decimal);
   if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? 1 : 0;
   const auto* number = std::get_if<double>(&value);
@@ -49,7 +49,7 @@ double Transformed(const ColumnSpec& spec, double x) {
 
 }  // namespace
 
-ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(data.label) {
+ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(data.label), decimal_(data.decimal) {
   for (const ColumnSpec& spec : specs_) {
     columns_.push_back({spec.name, spec.is_category() ? ColumnType::kInt64 : ColumnType::kFloat,
                         spec.is_category() ? 1 : spec.numbers, spec.categories()});
@@ -144,15 +144,17 @@ absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue&
 }
 
 absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& value, double* number) const {
-  if (const std::optional<double> found = FiniteNumber(value)) {
+  if (const std::optional<double> found = FiniteNumber(value, decimal_)) {
     *number = *found;
     return absl::OkStatus();
   }
   const std::string& field = spec.from.empty() ? spec.name : spec.from.front();
   if (!IsNothing(value)) {
-    return Wrong(field, value,
-                 absl::StrCat("is no number: make column ", Quoted(spec.name),
-                              " a vocabulary or a hash, or leave such records out by data.skip"));
+    return Wrong(
+        field, value,
+        absl::StrCat("is no number: make column ", Quoted(spec.name),
+                     " a vocabulary or a hash, leave such records out by data.skip, or say what stands before ",
+                     "fractions by data.decimal"));
   }
   if (!spec.fill) {
     return Wrong(field, value,
@@ -190,9 +192,9 @@ absl::Status ColumnReader::TakeLabel(const FieldValue& value, size_t row, Column
     std::get<std::vector<int64_t>>(*to)[row] = found->second;
     return absl::OkStatus();
   }
-  const std::optional<double> number = FiniteNumber(value);
+  const std::optional<double> number = FiniteNumber(value, decimal_);
   if (label_.is_number) {
-    const auto narrow = static_cast<float>(number.value_or(INFINITY));
+    const auto narrow = static_cast<float>((number.value_or(INFINITY) - label_.mean) / label_.deviation);
     if (!std::isfinite(narrow)) {
       return Wrong(label_.column, value, "is no number to be learned: leave such records out by data.skip");
     }

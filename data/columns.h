@@ -56,6 +56,7 @@ class ColumnReader {
 
   const std::vector<ColumnSpec> specs_;
   const LabelSpec label_;
+  const char decimal_;
   std::vector<std::string> fields_;
   std::vector<Column> columns_;
   std::vector<std::vector<size_t>> from_;  // of each column: places in fields_

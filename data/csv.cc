@@ -256,7 +256,14 @@ bool IsMissing(std::string_view field) {
   return std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
 }
 
-std::optional<double> NumberIn(std::string_view field) {
+std::optional<double> NumberIn(std::string_view field, char decimal) {
+  std::string with_point;
+  if (decimal == ',') {
+    if (field.find('.') != std::string_view::npos) return std::nullopt;
+    with_point = field;
+    std::replace(with_point.begin(), with_point.end(), ',', '.');
+    field = with_point;
+  }
   field = WithoutPlus(field);
   double number = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);

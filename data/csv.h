@@ -88,7 +88,8 @@ absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::option
 std::string_view TrimmedField(std::string_view text);
 // Whether a field stands for no value: nothing, ?, and the words that pandas takes so (NA, NaN, null and others).
 bool IsMissing(std::string_view field);
-std::optional<double> NumberIn(std::string_view field);    // finite
+// Finite. `decimal`: what stands before the fraction, '.' or ','.
+std::optional<double> NumberIn(std::string_view field, char decimal = '.');
 std::optional<int64_t> IntegerIn(std::string_view field);  // without point and exponent
 
 }  // namespace downpour

@@ -55,8 +55,8 @@ absl::StatusOr<std::vector<uint64_t>> CountLabels(const Dataset& data, size_t co
     const auto& labels = std::get<std::vector<int64_t>>(values);
     for (size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] < 0 || static_cast<uint64_t>(labels[i]) >= most) {
-        return absl::InvalidArgumentError(absl::StrCat("example ", ids[i], " has the label ", labels[i],
-                                                       ", which is no class from 0 to ", most - 1));
+        return absl::InvalidArgumentError(
+            absl::StrCat("example ", ids[i], " has the label ", labels[i], ", which is no class from 0 to ", most - 1));
       }
       const auto label = static_cast<size_t>(labels[i]);
       if (label >= counts.size()) counts.resize(label + 1);

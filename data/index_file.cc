@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view kMagic = "DPINDEX1";
 constexpr size_t kMostCutting = 256;
+constexpr uint64_t kMostIndexBytes = uint64_t{1} << 32;  // of some 10^10 records
 constexpr size_t kSamples = 8;
 constexpr size_t kPieceOnDisk = 20;
 
@@ -133,6 +134,7 @@ absl::StatusOr<RecordIndex> DecodeIndex(std::string_view bytes) {
 absl::StatusOr<RecordIndex> ReadIndex(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
   if (!source.ok()) return source.status();
+  if ((*source)->size() > kMostIndexBytes) return absl::DataLossError("is larger than any index");
   std::string bytes((*source)->size(), '\0');
   const absl::StatusOr<size_t> got = (*source)->Read(0, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
   if (!got.ok()) return got.status();

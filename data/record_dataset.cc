@@ -115,6 +115,7 @@ uint64_t ReadingOf(const DataSpec& data) {
     for (const std::string& word : words) add(word);
   }
   for (const std::string& field : data.fields) add(field);
+  add(std::string(1, data.decimal));
   return hash.Value();
 }
 

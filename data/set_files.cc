@@ -3,7 +3,9 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "data/open_source.h"
@@ -28,7 +30,8 @@ std::vector<std::string> Matches(const std::string& pattern) {
 absl::StatusOr<std::vector<std::string>> ExpandFiles(const std::vector<std::string>& files) {
   std::vector<std::string> expanded;
   for (const std::string& file : files) {
-    if (!IsPattern(file)) {
+    std::error_code ignored;
+    if (!IsPattern(file) || (SchemeOf(file).empty() && std::filesystem::exists(file, ignored))) {
       expanded.push_back(file);
       continue;
     }

@@ -50,7 +50,8 @@ struct LabelSpec {
   std::string column = {};  // the field
   // The words of each class, in its order: most often one each. Empty: labels are the numbers of classes from 0.
   std::vector<std::vector<std::string>> classes = {};
-  bool is_number = false;  // what is learned is the number itself: of a squared error with one output
+  double mean = 0, deviation = 1;  // of a number: what is learned is (x - mean) / deviation
+  bool is_number = false;          // what is learned is the number itself: of a squared error with one output
   bool operator==(const LabelSpec&) const = default;
 };
 
@@ -77,6 +78,7 @@ struct DataSpec {
   int64_t block_examples = 128;          // examples in a row that are read together
   int64_t skip = 0;                      // records that cannot be read may be left out, up to so many of a set
   std::optional<char> separator = {};    // of csv, as are the next; nothing: what each file seems to have
+  char decimal = '.';                    // what stands in a number before its fraction: '.' or ','
   std::optional<bool> header = {};       // whether the first record has the fields' names; nothing: as it seems
   std::vector<std::string> fields = {};  // names of all fields, where files do not have them
 

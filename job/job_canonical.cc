@@ -147,6 +147,10 @@ void AddRecords(const DataSpec& data, Json* json) {
   (*json)["columns"] = std::move(columns);
   (*json)["label"] = {{"column", data.label.column}};
   if (!data.label.classes.empty()) (*json)["label"]["classes"] = data.label.classes;
+  if (data.label.mean != 0 || data.label.deviation != 1) {
+    (*json)["label"]["scale"] = {{"mean", data.label.mean}, {"deviation", data.label.deviation}};
+  }
+  if (data.decimal != '.') (*json)["decimal"] = std::string(1, data.decimal);
   (*json)["skip"] = data.skip;
   if (data.separator) (*json)["separator"] = std::string(1, *data.separator);
   if (data.header) (*json)["header"] = *data.header;

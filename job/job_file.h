@@ -43,8 +43,8 @@ JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
                              const std::vector<std::string>& overrides = {});
 
 // Makes relative data paths absolute: those of the file against its folder, those of overrides against the folder
-// where the command runs. Both folders are absolute. Addresses (s3://...) stay as they are. Whoever reads a job file does
-// this before the job travels.
+// where the command runs. Both folders are absolute. Addresses (s3://...) stay as they are. Whoever reads a job file
+// does this before the job travels.
 // Errors: those of `result`, for a path that cannot travel: one that is not UTF-8, or longer than 4,096 bytes.
 void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result);
 

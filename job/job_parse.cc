@@ -219,6 +219,12 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   const bool is_squared = job->model.loss == Loss::kMeanSquaredError && !job->model.is_own();
   job->data.label.is_number = is_squared && job->data.has_records() && job->data.label.classes.empty() &&
                               InferOutputWidth(job->model).value_or(0) == 1;
+  const LabelSpec& label = job->data.label;
+  if (!label.is_number && (label.mean != 0 || label.deviation != 1)) {
+    errors.Add(*root.Find("data")->Find("label"), "data.label.scale",
+               "means something only where numbers are learned, but these labels are classes",
+               "use the loss meanSquaredError and one output, or leave it out");
+  }
   ReadTraining(Section(reader, "training"), *job, errors, &job->training);
   const YamlNode* training = root.Find("training");
   const YamlNode* stop = training == nullptr ? nullptr : training->Find("stopEarly");

@@ -21,6 +21,7 @@ constexpr size_t kMostFields = 100'000;
 constexpr size_t kMostCrossed = 16;
 constexpr size_t kMostWords = 100'000;  // of a vocabulary; of all classes together
 constexpr int64_t kMostCategories = int64_t{1} << 30;
+constexpr int64_t kMostNumbers = int64_t{1} << 18;  // of a field: so many examples of it are read at once
 constexpr double kLargest = 1e30;
 
 // Words of files: a number or true is one too, and so is nothing at all.
@@ -68,15 +69,14 @@ void ReadClip(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
   column->most = bounds[1];
 }
 
-void ReadScale(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
+void ReadScale(MapReader& reader, JobErrors& errors, double* mean, double* deviation) {
   const YamlNode* scale = reader.Find("scale");
   if (scale == nullptr) return;
   MapReader inner(*scale, reader.PathOf("scale"), errors);
   const auto bounded = [](double v) { return std::abs(v) <= kLargest; };
-  inner.Number("mean", bounded, "from -1e30 to 1e30", &column->mean);
+  inner.Number("mean", bounded, "from -1e30 to 1e30", mean);
   inner.Number(
-      "deviation", [](double v) { return v >= 1 / kLargest && v <= kLargest; }, "above 0, up to 1e30",
-      &column->deviation);
+      "deviation", [](double v) { return v >= 1 / kLargest && v <= kLargest; }, "above 0, up to 1e30", deviation);
   inner.Finish();
 }
 
@@ -138,12 +138,12 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_li
       reader.FailOnlyWith(key, "a number", "this column is a category");
   } else {
     ReadClip(reader, errors, &column);
-    reader.Integer("width", 1, kMaxModelElements, &column.numbers);
+    reader.Integer("width", 1, kMostNumbers, &column.numbers);
     if (column.numbers > 1 && !has_lists) {
       reader.Fail(*reader.Find("width"), "width", "a field of csv has one number", "name a column for each field");
     }
     reader.Flag("log", &column.log);
-    ReadScale(reader, errors, &column);
+    ReadScale(reader, errors, &column.mean, &column.deviation);
   }
   if (const YamlNode* buckets = reader.Find("buckets"))
     ReadBoundaries(*buckets, reader.PathOf("buckets"), errors, &column);
@@ -189,6 +189,11 @@ void ReadLabel(const YamlNode& node, JobErrors& errors, LabelSpec* label) {
       errors.Add(item, at, absl::StrCat("'", word, "' stands there twice, where 1, +1 and 1.0 are the same"));
     }
     label->classes.push_back(std::move(words));
+  }
+  if (classes == nullptr) {
+    ReadScale(reader, errors, &label->mean, &label->deviation);
+  } else {
+    reader.FailOnlyWith("scale", "a number", "this label has classes");
   }
   reader.Finish();
 }
@@ -239,6 +244,11 @@ void ReadCsv(MapReader& reader, JobErrors& errors, DataSpec* data) {
       data->separator = separator.front();
     }
   }
+  if (const int chosen = reader.Choose("decimal", {".", ","}); chosen >= 0) data->decimal = ".,"[chosen];
+  if (data->decimal == data->separator.value_or(0)) {
+    reader.Fail(*reader.Find("decimal"), "decimal", "is the separator too",
+                "fields with commas need another separator");
+  }
   bool header = false;
   if (reader.Flag("header", &header)) data->header = header;
   data->fields = ReadWords(reader.Find("fields"), "data.fields", kMostFields, errors);
@@ -268,12 +278,12 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
     if (data->format == kCsvFormat) {
       ReadCsv(reader, errors, data);
     } else {
-      RefuseKeys(reader, {"separator", "header", "fields"}, "format: csv", data->format);
+      RefuseKeys(reader, {"separator", "decimal", "header", "fields"}, "format: csv", data->format);
     }
     data->order = DataOrder::kBlocks;
   } else {
     RefuseKeys(reader, {"columns", "label", "skip"}, "format: csv, jsonl, libsvm or tfrecord", data->format);
-    RefuseKeys(reader, {"separator", "header", "fields"}, "format: csv", data->format);
+    RefuseKeys(reader, {"separator", "decimal", "header", "fields"}, "format: csv", data->format);
   }
   reader.Choice("order", kDataOrders, &data->order);
   if (data->order == DataOrder::kBlocks) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cluster/human_units.h"
 #include "data/dataset.h"
 #include "data/idx.h"
 #include "data/sample_ids.h"
@@ -22,6 +23,8 @@ namespace {
 constexpr const char* kRemedy = "name whole files that belong together, and a model that fits them";
 
 constexpr uint64_t kMostLookedAt = uint64_t{1} << 13;  // records
+
+constexpr double kLargeBatch = 1 << 30;  // bytes
 
 constexpr const char* kRemedyOfAbsence =
     "bring it there, or correct the path: one in the job file counts from its folder, one of --set from here";
@@ -141,8 +144,21 @@ class DataLook {
       return std::nullopt;
     }
     const auto* labels = std::get_if<std::vector<int64_t>>(&values.back());
+    if (key == "data.train") WarnOfWidth();
     if (labels != nullptr && !labels->empty()) CountClasses(*labels, absl::StrJoin(files.files, ", "), key);
     return (*data)->size();
+  }
+
+  // Categories are one-hot in a batch.
+  void WarnOfWidth() {
+    int64_t width = 0;
+    for (const InputSpec& input : job_.model.inputs) width += input.shape.empty() ? 0 : input.shape[0];
+    const double bytes = static_cast<double>(width) * static_cast<double>(job_.training.batch_size) * sizeof(float);
+    if (bytes <= kLargeBatch) return;
+    facts_.warnings.push_back(PlacedAt(read_, "model.inputs",
+                                       absl::StrCat("an example has ", width, " numbers, most of them 0, and a batch ",
+                                                    HumanBytes(bytes), " of each worker's memory"),
+                                       "hash to fewer categories, or make batches smaller"));
   }
 
   // Too many units learn that the others never come.

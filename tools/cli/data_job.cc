@@ -48,14 +48,22 @@ std::vector<std::string> SortedWords(const ColumnStats& column) {
   std::vector<std::string> words;
   for (const auto& [word, count] : column.distinct()) words.push_back(word);
   if (column.has_numbers()) {
-    std::stable_sort(words.begin(), words.end(),
-                     [](const auto& a, const auto& b) { return *NumberIn(a) < *NumberIn(b); });
+    std::stable_sort(words.begin(), words.end(), [decimal = column.decimal()](const auto& a, const auto& b) {
+      return NumberIn(a, decimal) < NumberIn(b, decimal);
+    });
   }
   return words;
 }
 
 bool IsAllText(const std::vector<std::string>& words) {
   return std::all_of(words.begin(), words.end(), [](const std::string& word) { return IsText(word); });
+}
+
+// Empty: all its numbers are nearly one.
+std::string ScaleOf(const ColumnStats& column) {
+  if (column.deviation() < 1 / kLargestScaled) return "";
+  // The mean with all its digits: beside a small deviation those behind the sixth count.
+  return absl::StrFormat(", scale: {mean: %.17g, deviation: %.6g}", column.mean(), column.deviation());
 }
 
 // What follows the name; empty: nothing can be learned from the column.
@@ -68,8 +76,7 @@ std::string SettingsOf(const ColumnStats& column) {
                              : is_large            ? ", default: 0"
                                                    : absl::StrFormat(", default: %.6g", column.mean());
     if (is_large) return fill + ", log: true";
-    // The mean with all its digits: beside a small deviation those behind the sixth count.
-    return absl::StrFormat("%s, scale: {mean: %.17g, deviation: %.6g}", fill, column.mean(), column.deviation());
+    return fill + ScaleOf(column);
   }
   const std::vector<std::string> words = SortedWords(column);
   if (words.size() < 2 && column.missing() == 0 && !column.has_more()) return "";
@@ -96,7 +103,11 @@ absl::StatusOr<Target> TargetOf(const std::string& name, const ColumnStats& colu
   const std::vector<std::string> words = SortedWords(column);
   const bool is_class = !column.has_more() && words.size() <= kMostClasses && column.type() != std::string("float");
   if (!is_class) {
-    if (column.has_numbers()) return Target{.label = Quoted(name), .is_number = true};
+    if (column.has_numbers()) {
+      const std::string scale = ScaleOf(column);
+      if (scale.empty()) return absl::InvalidArgumentError(name + " is the same in all records; choose another label");
+      return Target{.label = absl::StrCat("{column: ", Quoted(name), scale, "}"), .is_number = true};
+    }
     return absl::InvalidArgumentError(
         absl::StrCat(name, " has more than ", kMostClasses, " different words, which are no classes; choose another"));
   }
@@ -120,6 +131,7 @@ std::string DataOf(const TableStats& stats, const CsvDialect& dialect, const Job
                       choices.eval.empty() ? "  # eval: FILE, by which the training is judged\n"
                                            : absl::StrCat("  eval: ", whole(choices.eval), "\n"),
                       "  separator: ", Quoted(std::string(1, dialect.separator)),
+                      stats.decimal == '.' ? "" : "\n  decimal: \",\"",
                       "\n  header: ", dialect.has_header ? "true" : "false", "\n  label: ", target.label, "\n",
                       SkipOf(stats.bad, target.unlabelled));
 }

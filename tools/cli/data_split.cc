@@ -127,7 +127,9 @@ absl::StatusOr<std::vector<SplitSet>> SplitRecords(const DataSpec& data, const s
   std::vector<std::unique_ptr<SetWriter>> sets;
   for (size_t i = 0; i < shares.size(); ++i) {
     const std::string to = absl::StrCat(folder, "/", kSetNames[i], EndingOf(path));
-    if (fs::exists(to)) return absl::AlreadyExistsError(to + " is there already; name another folder, or remove it");
+    if (fs::exists(to, error)) {
+      return absl::AlreadyExistsError(to + " is there already; name another folder, or remove it");
+    }
     sets.push_back(std::make_unique<SetWriter>(to));
     if (absl::Status status = sets.back()->Begin(*header); !status.ok()) return status;
   }

@@ -45,9 +45,11 @@ void ColumnStats::Add(std::string_view field) {
   }
   ++values_;
   integers_ += IntegerIn(field).has_value();
-  if (const std::optional<double> number = NumberIn(field)) {
+  if (const std::optional<double> number = NumberIn(field, decimal_)) {
     ++numeric_;
     AddNumber(*number);
+  } else {
+    with_comma_ += NumberIn(field, ',').has_value();
   }
   const auto known = distinct_.find(field);
   if (known != distinct_.end()) {
@@ -92,11 +94,13 @@ std::string ColumnStats::type() const {
                                : absl::StrCat("float[", shortest_, "-", longest_, "]");
 }
 
-absl::StatusOr<TableStats> StatsOf(const ByteSource& source, const CsvDialect& dialect) {
+namespace {
+
+absl::StatusOr<TableStats> StatsWith(char decimal, const ByteSource& source, const CsvDialect& dialect) {
   TableStats stats;
-  stats.columns.assign(
-      dialect.fields,
-      ColumnStats(std::clamp<size_t>(kMostDistinctOfAll / std::max<size_t>(1, dialect.fields), 1, kMostDistinct)));
+  stats.decimal = decimal;
+  const size_t most = kMostDistinctOfAll / std::max<size_t>(1, dialect.fields);
+  stats.columns.assign(dialect.fields, ColumnStats(std::clamp<size_t>(most, 1, kMostDistinct), decimal));
   const auto take = [&](const Fields& fields) {
     ++stats.rows;
     for (size_t i = 0; i < fields.size(); ++i) stats.columns[i].Add(fields[i]);
@@ -104,6 +108,15 @@ absl::StatusOr<TableStats> StatsOf(const ByteSource& source, const CsvDialect& d
   };
   if (absl::Status status = Visit(source, dialect, &stats.names, take, &stats.bad); !status.ok()) return status;
   return stats;
+}
+
+}  // namespace
+
+absl::StatusOr<TableStats> StatsOf(const ByteSource& source, const CsvDialect& dialect) {
+  absl::StatusOr<TableStats> stats = StatsWith('.', source, dialect);
+  const auto reads_with_commas = [](const ColumnStats& column) { return column.reads_with_commas(); };
+  if (!stats.ok() || std::none_of(stats->columns.begin(), stats->columns.end(), reads_with_commas)) return stats;
+  return StatsWith(',', source, dialect);
 }
 
 absl::StatusOr<TableHead> HeadOf(const ByteSource& source, const CsvDialect& dialect, uint64_t records) {

@@ -28,12 +28,17 @@ inline constexpr size_t kLongestDistinct = 256;
 
 class ColumnStats {
  public:
-  explicit ColumnStats(size_t most_distinct = kMostDistinct) : most_distinct_(most_distinct) {}
+  explicit ColumnStats(size_t most_distinct = kMostDistinct, char decimal = '.')
+      : most_distinct_(most_distinct), decimal_(decimal) {}
   void Add(std::string_view field);
   void AddList(absl::Span<const double> numbers);  // NaN is missing
 
   uint64_t missing() const { return missing_; }
   // int64, float or text; float[784] or float[1-9] where there are lists; nothing of a column that is all missing.
+  // What values stand before their fractions, and whether they would all be numbers with a comma there, which they are
+  // not now.
+  char decimal() const { return decimal_; }
+  bool reads_with_commas() const { return values_ > numeric_ && values_ == numeric_ + with_comma_; }
   std::string type() const;
   bool has_numbers() const { return values_ > 0 && numeric_ == values_; }  // the next are of all of them
   double least() const { return least_; }
@@ -48,6 +53,8 @@ class ColumnStats {
   void AddNumber(double number);
 
   size_t most_distinct_;
+  char decimal_;
+  uint64_t with_comma_ = 0;  // values that are numbers with a comma in the place of the point
   uint64_t missing_ = 0, values_ = 0, integers_ = 0;
   uint64_t numeric_ = 0;               // values that are a number, or a list of them
   uint64_t numbers_ = 0;               // in them
@@ -65,6 +72,7 @@ struct BadRecords {
 
 struct TableStats {
   uint64_t rows = 0;
+  char decimal = '.';  // what stands in numbers before their fractions: a comma where some column has numbers only so
   bool has_more_fields = false;  // than are named
   BadRecords bad;
   std::vector<std::string> names;  // of a file without, c0, c1 and so on

@@ -106,6 +106,22 @@ TEST(JobDataTest, ASquaredErrorOfOneOutputLearnsNumbers) {
   EXPECT_FALSE(GoodJob(JobOnRecords(classes, one)).data.label.is_number) << "words are classes";
 }
 
+TEST(JobDataTest, ALabelThatIsANumberMayBeScaled) {
+  const std::string one = "  inputs: [{name: age}]\n  layers: [{dense: {units: 1}}]\n  loss: meanSquaredError\n";
+  const std::string data = "  train: a\n  columns: [age]\n  separator: ';'\n  decimal: ','\n";
+  const JobSpec job = GoodJob(JobOnRecords(data + "  label: {column: y, scale: {mean: 3, deviation: 2}}\n", one));
+  EXPECT_EQ(job.data.label.mean, 3);
+  EXPECT_EQ(job.data.label.deviation, 2);
+  EXPECT_EQ(job.data.decimal, ',');
+  EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(job)), job);
+  EXPECT_THAT(RefusalOf(JobOnRecords(data + "  label: {column: y, scale: {mean: 3}}\n")),
+              HasSubstr("data.label.scale: means something only where numbers are learned"));
+  const std::string both = JobOnRecords(data + "  label: {column: y, classes: [a, b], scale: {mean: 1}}\n");
+  EXPECT_THAT(RefusalOf(both), HasSubstr("scale: means something only with a number"));
+  EXPECT_THAT(RefusalOf(JobOnRecords(kRecords), {"data.decimal=','", "data.separator=','"}),
+              HasSubstr("data.decimal: is the separator too"));
+}
+
 TEST(JobDataTest, ThePlanIsOfColumnsLabelsAndOrder) {
   const JobSpec job = GoodJob(JobOnRecords(kRecords));
   const auto differs = [&](const std::function<void(DataSpec*)>& change) {

@@ -69,7 +69,8 @@ const std::map<std::string, int> kLayerOf = {
 const char* LeastFor(const std::string& key) {
   if (absl::StartsWith(key, "model.variables")) return kLeastOfPython;
   const bool of_records = absl::StartsWith(key, "data.columns") || absl::StartsWith(key, "data.label") ||
-                          key == "data.skip" || key == "data.blockExamples" || key == "data.order";
+                          key == "data.skip" || key == "data.blockExamples" || key == "data.order" ||
+                          key == "data.decimal";
   return of_records ? kLeastOfRecords : kLeast;
 }
 

@@ -82,6 +82,18 @@ TEST_F(DataJobTest, NumbersAreScaledHoweverFarFromZeroOrLargeTheyAre) {
   ASSERT_EQ(odd.data.columns.size(), 1u) << "what floats cannot tell apart is the same in all records";
 }
 
+TEST_F(DataJobTest, NumbersMayHaveCommasAndLabelsAnySize) {
+  std::string csv = "size;price\n";
+  for (int i = 0; i < 1200; ++i) absl::StrAppend(&csv, i % 50, ",5;", 300000 + 1000 * (i % 1100), ",25\n");
+  const JobSpec job = JobOn(csv, "price");
+  EXPECT_EQ(job.data.decimal, ',');
+  EXPECT_EQ(job.data.columns[0].kind, ColumnKind::kNumber);
+  EXPECT_NEAR(job.data.columns[0].mean, 25, 0.5);
+  EXPECT_TRUE(job.data.label.is_number);
+  EXPECT_GT(job.data.label.mean, 300000);
+  EXPECT_GT(job.data.label.deviation, 100000);
+}
+
 TEST_F(DataJobTest, WhatWasLeftOutMayBeLeftOutAgain) {
   EXPECT_EQ(JobOn("a,b\n1,0\n2,?\n3,1\n4,\n", "b").data.skip, 2) << "nothing is learned without a label";
   EXPECT_EQ(JobOn("a;b\n1;0\n2;1\nodd\n4;1\n", "b").data.skip, 1);
