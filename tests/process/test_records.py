@@ -165,8 +165,9 @@ class RecordsTest(ProcessTest):
 
     def test_a_batch_that_would_take_much_memory_is_warned_of(self):
         self.draw(50, 1).to_csv(self.folder / "train-0.csv", index=False)
-        self.job_on(data={"columns": [{"name": "x", "from": "city", "hash": 1 << 24}], "label": "floor", "eval": None},
-                    model={"inputs": [{"name": "x"}], "layers": [{"dense": {"units": 32}}]})  # fmt: skip
+        self.job_on(data={"columns": [{"name": "x", "from": "city", "hash": 1 << 24}],
+                          "label": {"column": "note", "classes": ["line\nend", "a,b", "-"]}},
+                    model={"inputs": [{"name": "x"}], "layers": [{"dense": {"units": 3}}]})  # fmt: skip
         _, _, err = self.tool("check", self.job_file)
         self.assertRegex(err, r"warning: .*16777216 numbers, most of them 0, and a batch 2.0 GiB")
 

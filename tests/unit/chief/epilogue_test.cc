@@ -158,46 +158,6 @@ TEST_F(EpilogueTest, ALaterChiefAsksTheTaskThatHadIt) {
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
 }
 
-TEST_F(EpilogueTest, WhatIsSentIsOfTheNewestCheckpoint) {
-  job_.checkpoint.keep = 1;
-  Begin();
-  for (FakeMember& worker : cluster->worker) worker.leaving = "SIGTERM";
-  cluster->Wait(1s);
-  TrainAndEvaluate();
-  cluster->Wait(1s);
-  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
-  cluster->Say(PeerId{99}, Control{cluster->role->term(), 1, 1, ControlKind::kCheckpoint, 0});
-  cluster->Wait(2s);
-  ASSERT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST")) << "whose manifest was read already";
-  cluster->Say(first().control, Leave{first().id, "SIGTERM"});
-  first().leaving = "";
-  ++first().join.nonce;
-  cluster->JoinWorker(0);
-  cluster->ReportData(first());
-  cluster->Wait(2s);
-  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
-  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
-  const auto sent = cluster->Sent<RestoreSlice>(first());
-  ASSERT_THAT(sent, SizeIs(1));
-  EXPECT_EQ(sent[0].round, (Round{1, 2}));
-}
-
-// It may have been at it for hours: that its next process is there soon is what counts.
-TEST_F(EpilogueTest, OneThatDiedIsWaitedForFromItsDeathOn) {
-  Train();
-  cluster->Wait(2 * Epilogue::kWaitsForFirst);
-  cluster->Forget();
-  cluster->Say(first().control, Leave{first().id, "its process was killed"});
-  ++first().join.nonce;
-  cluster->JoinWorker(0);
-  cluster->Wait(Epilogue::kWaitsForFirst / 2);
-  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty());
-  cluster->ReportData(first());
-  cluster->Wait(1s);
-  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
-  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty());
-}
-
 TEST_F(EpilogueTest, EachAttemptHasTheHistory) {
   Train();
   cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
@@ -235,18 +195,6 @@ TEST_F(EpilogueTest, ALaterChiefHearsOfTheEndWithoutAnotherEvaluation) {
   const std::string& history = cluster->disk->At("metrics.jsonl");
   const std::string line = R"("kind":"eval")";
   EXPECT_EQ(history.find(line), history.rfind(line)) << "it was told once";
-}
-
-TEST_F(EpilogueTest, WhatWasTrainedAgainIsEvaluatedAgain) {
-  Train();
-  for (auto& [id, slice] : cluster->ps[0].slices) slice.finished = {};
-  Restart(job_);
-  cluster->RunToRunning();
-  cluster->FinishAll(first());
-  cluster->Ask(first(), 2);
-  cluster->Wait(5s);
-  EXPECT_THAT(cluster->Sent<EvalGrant>(first()), Not(IsEmpty()));
-  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
 }
 
 TEST_F(EpilogueTest, ByOtherSettingsItIsEvaluatedAgain) {

@@ -177,7 +177,7 @@ TEST_F(EvaluationTest, AHugeSplitIsCutIntoFewParts) {
   EXPECT_LE(huge.parts(), 4096u);
 }
 
-TEST(EvaluationTest, AResultIsReadAsItWasWritten) {
+TEST_F(EvaluationTest, AResultIsReadAsItWasWritten) {
   const Evaluation::Result result{.round = 3,
                                   .epoch = 2,
                                   .loss = 0.1,

@@ -117,8 +117,8 @@ TEST(ColumnsTest, WhatIsNoNumberIsNamedWithTheRemedy) {
   EXPECT_EQ(Of(Number("n"), {"ab\x1b"
                              "c"sv})
                 .error,
-            "field 'x': 'ab?c' is no number: make column 'n' a vocabulary or a hash, or leave such records out by "
-            "data.skip");
+            "field 'x': 'ab?c' is no number: make column 'n' a vocabulary or a hash, leave such records out by "
+            "data.skip, or say what stands before fractions by data.decimal");
   EXPECT_EQ(
       Of(Number("n"), {"NA"sv}).error,
       "field 'x': 'NA' stands for a missing value: give column 'n' a default, or leave such records out by data.skip");
@@ -150,7 +150,7 @@ TEST(ColumnsTest, LabelsAreClassesOrNumbers) {
        std::vector<FieldValue>{"-1"sv, "0.5"sv, "1e30"sv, "?"sv, "1000000"sv, int64_t{1} << 32, FieldValue()}) {
     EXPECT_THAT(LabelOf(classes, wrong).error, HasSubstr("is no class from 0 to 999999"));
   }
-  const LabelSpec number{"y", {}, true};
+  const LabelSpec number{.column = "y", .is_number = true};
   EXPECT_EQ(LabelOf(number, "-0.5"sv).value, -0.5);
   EXPECT_THAT(LabelOf(number, ""sv).error, HasSubstr("is no number to be learned"));
 }
