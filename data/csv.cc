@@ -253,7 +253,8 @@ std::string_view TrimmedField(std::string_view text) {
 bool IsMissing(std::string_view field) {
   static constexpr std::string_view kWords[] = {"",     "?",    "NA",   "N/A",  "n/a",  "NaN",  "nan",
                                                 "-nan", "-NaN", "#N/A", "null", "NULL", "None", "<NA>"};
-  return std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
+  constexpr size_t kLongest = 4;  // so that most words need no comparing
+  return field.size() <= kLongest && std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
 }
 
 std::optional<double> NumberIn(std::string_view field, char decimal) {
