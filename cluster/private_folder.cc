@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -38,7 +39,8 @@ void RemoveThoseOfKilledProcesses(const std::string& parent) {
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
     const std::string path = entry.path();
     if (!absl::StartsWith(entry.path().filename().string(), kPrefix) || !IsOurs(path)) continue;
-    if (Lock(path, 0).ok()) fs::remove_all(path, ignored);
+    const UniqueFd lock = Lock(path, 0);  // held until all is gone
+    if (lock.ok()) fs::remove_all(path, ignored);
   }
 }
 
@@ -56,10 +58,13 @@ absl::StatusOr<PrivateFolder> PrivateFolder::Make() {
                   error.message());
   }
   RemoveThoseOfKilledProcesses(parent);
-  std::string path = absl::StrCat(parent, "/", kPrefix, "XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) return refuse(absl::StrCat("cannot make a folder ", path), strerror(errno));
-  UniqueFd lock = Lock(path, O_CREAT);
-  if (!lock.ok()) return refuse(absl::StrCat("cannot lock ", path, kLock), strerror(errno));
+  // It gets its name once it is locked: before, another process would take it for one of a killed process.
+  std::string made = absl::StrCat(parent, "/.", kPrefix, "XXXXXX");
+  if (mkdtemp(made.data()) == nullptr) return refuse(absl::StrCat("cannot make a folder ", made), strerror(errno));
+  UniqueFd lock = Lock(made, O_CREAT);
+  if (!lock.ok()) return refuse(absl::StrCat("cannot lock ", made, kLock), strerror(errno));
+  std::string path = absl::StrCat(parent, "/", made.substr(parent.size() + 2));
+  if (rename(made.c_str(), path.c_str()) != 0) return refuse(absl::StrCat("cannot name ", path), strerror(errno));
   return PrivateFolder(std::move(path), std::move(lock));
 }
 

@@ -47,7 +47,7 @@ class TuningTest(ServiceTest):
         self.assertEqual(status, 200, answer)
         self.wait_for("grid", "SUCCEEDED")
         output = self.output_of("grid")
-        self.assertEqual(output["completedTrialCount"], "4")
+        self.assertEqual(output["completedTrialCount"], "4", output)
         self.assertTrue(output["isHyperparameterTuningJob"])
         self.assertEqual(output["hyperparameterMetricTag"], "accuracy")
         trials = output["trials"]

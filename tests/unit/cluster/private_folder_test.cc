@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "tests/unit/scratch_folder.h"
 
@@ -54,6 +57,23 @@ TEST_F(PrivateFolderTest, WhatAKilledProcessLeftIsRemovedAndNothingElse) {
        {in_use.path(), next.path(), parent_.path() + "/others", parent_.path() + "/downpour-run-being-made"}) {
     EXPECT_TRUE(fs::exists(path)) << path;
   }
+}
+
+// Each looks for those of killed processes while the others make theirs.
+TEST_F(PrivateFolderTest, OneThatIsBeingMadeIsNoOthersToRemove) {
+  std::atomic<int> lost = 0;
+  std::vector<std::thread> makers;
+  for (int maker = 0; maker < 8; ++maker) {
+    makers.emplace_back([&lost] {
+      for (int i = 0; i < 200; ++i) {
+        const absl::StatusOr<PrivateFolder> folder = PrivateFolder::Make();
+        std::this_thread::yield();
+        lost += !folder.ok() || !fs::exists(folder->path() + "/lock");
+      }
+    });
+  }
+  for (std::thread& maker : makers) maker.join();
+  EXPECT_EQ(lost, 0);
 }
 
 }  // namespace
