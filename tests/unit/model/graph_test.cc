@@ -252,6 +252,22 @@ TEST(GraphMeanwhileTest, ComesOnceAStepAndOnlyWhereADeviceComputes) {
   }
 }
 
+// Outputs are 0 for parameters of 0, so the loss is that of the labels alone.
+TEST(GraphNumbersTest, ALabelMayBeAnyNumber) {
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(1))}, Loss::kMeanSquaredError, {{"x", {2}}});
+  const std::unique_ptr<Backend> backend = MakeHostBackend({});
+  const auto graph = std::move(*Graph::Create(model, kMaxBatch, *backend));
+  ASSERT_TRUE(graph->SetParameters(0, 0, {0, 0}).ok());
+  ASSERT_TRUE(graph->SetParameters(1, 0, {0}).ok());
+  const std::vector<float> inputs(4, 1.0f), numbers = {1.5f, -0.5f};
+  ASSERT_TRUE(graph->LoadBatch(inputs, {0, 0}, numbers).ok());
+  EXPECT_DOUBLE_EQ(graph->Evaluate()->loss, 1.5 * 1.5 + 0.5 * 0.5);
+  ASSERT_TRUE(graph->LoadBatch(inputs, {2, 0}).ok());
+  EXPECT_DOUBLE_EQ(graph->Evaluate()->loss, 4) << "a whole number stands for itself";
+  EXPECT_EQ(graph->LoadBatch(inputs, {0, 0}, absl::MakeConstSpan(numbers).first(1)).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(GraphErrorsTest, ALabelBeyondTheOutputIsNamed) {
   for (int32_t label : {3, -1}) {
     const absl::Status status = graph_->LoadBatch(std::vector<float>(5), {label});
