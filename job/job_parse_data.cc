@@ -45,13 +45,11 @@ std::vector<std::string> ReadWords(const YamlNode* node, const std::string& path
   return words;
 }
 
-bool ReadNumber(const YamlNode& item, const std::string& path, JobErrors& errors, double* number) {
-  YamlNode map;
-  map.kind = YamlNode::Kind::kMap;
-  map.entries.push_back({.key = "", .value = item});
-  return MapReader(map, path, errors)
-      .Number(
-          "", [](double v) { return std::abs(v) <= kLargest; }, "from -1e30 to 1e30", number);
+bool IsBounded(double number) { return std::abs(number) <= kLargest; }
+constexpr const char* kBounded = "from -1e30 to 1e30";
+
+bool ReadBounded(const YamlNode& item, const std::string& path, JobErrors& errors, double* number) {
+  return ReadNumber(item, path, errors, IsBounded, kBounded, number);
 }
 
 void ReadClip(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
@@ -62,7 +60,7 @@ void ReadClip(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
   if (items.empty()) return;
   if (items.size() != 2) return reader.Fail(*clip, "clip", "must be a list of two numbers, the least and the largest");
   for (size_t i = 0; i < 2; ++i) {
-    if (!ReadNumber(items[i], absl::StrCat(reader.PathOf("clip"), ".", i), errors, &bounds[i])) return;
+    if (!ReadBounded(items[i], absl::StrCat(reader.PathOf("clip"), ".", i), errors, &bounds[i])) return;
   }
   if (bounds[0] >= bounds[1]) reader.Fail(*clip, "clip", "must have the smaller number first");
   column->least = bounds[0];
@@ -73,8 +71,7 @@ void ReadScale(MapReader& reader, JobErrors& errors, double* mean, double* devia
   const YamlNode* scale = reader.Find("scale");
   if (scale == nullptr) return;
   MapReader inner(*scale, reader.PathOf("scale"), errors);
-  const auto bounded = [](double v) { return std::abs(v) <= kLargest; };
-  inner.Number("mean", bounded, "from -1e30 to 1e30", mean);
+  inner.Number("mean", IsBounded, kBounded, mean);
   inner.Number(
       "deviation", [](double v) { return v >= 1 / kLargest && v <= kLargest; }, "above 0, up to 1e30", deviation);
   inner.Finish();
@@ -84,7 +81,7 @@ void ReadBoundaries(const YamlNode& node, const std::string& path, JobErrors& er
   for (const YamlNode& item : ItemsOf(&node, path, kMostWords, errors)) {
     const std::string at = absl::StrCat(path, ".", &item - node.items.data());
     double boundary = 0;
-    if (!ReadNumber(item, at, errors, &boundary)) continue;
+    if (!ReadBounded(item, at, errors, &boundary)) continue;
     if (!column->boundaries.empty() && boundary <= column->boundaries.back()) {
       errors.Add(item, at, "is not above the boundary before it", "write boundaries from the least to the largest");
     }
@@ -129,7 +126,7 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_li
   double fill = 0;
   if (column.kind == ColumnKind::kNumber || column.kind == ColumnKind::kBuckets) {
     if (const YamlNode* given = reader.Find("default"))
-      if (ReadNumber(*given, reader.PathOf("default"), errors, &fill)) column.fill = fill;
+      if (ReadBounded(*given, reader.PathOf("default"), errors, &fill)) column.fill = fill;
   } else {
     reader.FailOnlyWith("default", "a number or buckets", "words that are missing have a category of their own");
   }
@@ -275,14 +272,13 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
     ReadColumns(reader.Require("columns"), errors, data);
     if (const YamlNode* label = reader.Require("label")) ReadLabel(*label, errors, &data->label);
     reader.Integer("skip", 0, kMostCount, &data->skip);
-    if (data->format == kCsvFormat) {
-      ReadCsv(reader, errors, data);
-    } else {
-      RefuseKeys(reader, {"separator", "decimal", "header", "fields"}, "format: csv", data->format);
-    }
     data->order = DataOrder::kBlocks;
   } else {
     RefuseKeys(reader, {"columns", "label", "skip"}, "format: csv, jsonl, libsvm or tfrecord", data->format);
+  }
+  if (data->format == kCsvFormat) {
+    ReadCsv(reader, errors, data);
+  } else {
     RefuseKeys(reader, {"separator", "decimal", "header", "fields"}, "format: csv", data->format);
   }
   reader.Choice("order", kDataOrders, &data->order);

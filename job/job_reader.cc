@@ -152,6 +152,20 @@ bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& error
   return false;
 }
 
+bool ReadNumber(const YamlNode& node, const std::string& path, JobErrors& errors,
+                const std::function<bool(double)>& good, const std::string& allowed, double* out) {
+  double number = 0;
+  if (!IsPlainScalar(node) || !LooksLikeNumber(node.text) || !absl::SimpleAtod(node.text, &number)) {
+    errors.AddOfItself(node, path, absl::StrCat("must be a number, but is ", Describe(node)));
+  } else if (!std::isfinite(number) || !good(number)) {
+    errors.AddOfItself(node, path, absl::StrCat("is ", Describe(node), ", but must be ", allowed));
+  } else {
+    *out = number;
+    return true;
+  }
+  return false;
+}
+
 MapReader::MapReader(const YamlNode& node, std::string path, JobErrors& errors)
     : node_(node), path_(std::move(path)), errors_(errors) {
   if (node.Is(Kind::kMap)) return;
@@ -226,17 +240,7 @@ bool MapReader::Name(const std::string& key, std::string* out) {
 bool MapReader::Number(const std::string& key, const std::function<bool(double)>& good, const std::string& allowed,
                        double* out) {
   const YamlNode* value = Find(key);
-  if (value == nullptr) return false;
-  double number = 0;
-  if (!IsPlainScalar(*value) || !LooksLikeNumber(value->text) || !absl::SimpleAtod(value->text, &number)) {
-    Refuse(*value, key, absl::StrCat("must be a number, but is ", Describe(*value)));
-  } else if (!std::isfinite(number) || !good(number)) {
-    Refuse(*value, key, absl::StrCat("is ", Describe(*value), ", but must be ", allowed));
-  } else {
-    *out = number;
-    return true;
-  }
-  return false;
+  return value != nullptr && ReadNumber(*value, PathOf(key), errors_, good, allowed, out);
 }
 
 bool MapReader::Duration(const std::string& key, std::chrono::nanoseconds* out) {

@@ -121,6 +121,9 @@ bool ReadArgument(const YamlNode& node, const std::string& path, JobErrors& erro
 bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out);
 bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& errors, int64_t min, int64_t max,
                  int64_t* out);
+// `good` and `allowed` as MapReader::Number takes them.
+bool ReadNumber(const YamlNode& node, const std::string& path, JobErrors& errors,
+                const std::function<bool(double)>& good, const std::string& allowed, double* out);
 bool ReadName(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out);
 
 // The items of a list that must hold 1 to `most` of them; none where it does not, which is reported, or is not there.
