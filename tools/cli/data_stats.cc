@@ -94,13 +94,17 @@ std::string ColumnStats::type() const {
                                : absl::StrCat("float[", shortest_, "-", longest_, "]");
 }
 
+std::vector<ColumnStats> StatsOfColumns(size_t count, char decimal) {
+  const size_t most = kMostDistinctOfAll / std::max<size_t>(1, count);
+  return std::vector<ColumnStats>(count, ColumnStats(std::clamp<size_t>(most, 1, kMostDistinct), decimal));
+}
+
 namespace {
 
 absl::StatusOr<TableStats> StatsWith(char decimal, const ByteSource& source, const CsvDialect& dialect) {
   TableStats stats;
   stats.decimal = decimal;
-  const size_t most = kMostDistinctOfAll / std::max<size_t>(1, dialect.fields);
-  stats.columns.assign(dialect.fields, ColumnStats(std::clamp<size_t>(most, 1, kMostDistinct), decimal));
+  stats.columns = StatsOfColumns(dialect.fields, decimal);
   const auto take = [&](const Fields& fields) {
     ++stats.rows;
     for (size_t i = 0; i < fields.size(); ++i) stats.columns[i].Add(fields[i]);

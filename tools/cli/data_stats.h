@@ -70,6 +70,9 @@ struct BadRecords {
   std::string first;  // its place, and what is wrong
 };
 
+// For so many columns, which share what memory there is for their values.
+std::vector<ColumnStats> StatsOfColumns(size_t count, char decimal = '.');
+
 struct TableStats {
   uint64_t rows = 0;
   char decimal = '.';  // what stands in numbers before their fractions: a comma where some column has numbers only so

@@ -1,6 +1,5 @@
 #include "tools/cli/record_stats.h"
 
-#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -84,11 +83,7 @@ absl::StatusOr<TableStats> RecordStatsOf(const std::string& format, const ByteSo
   TableStats stats;
   FieldWordBuffer buffer;
   const auto take = [&](absl::Span<const FieldValue> values) {
-    if (stats.rows++ == 0) {
-      const size_t most_distinct =
-          std::clamp<size_t>(kMostDistinctOfAll / std::max<size_t>(1, values.size()), 1, kMostDistinct);
-      stats.columns.assign(values.size(), ColumnStats(most_distinct));
-    }
+    if (stats.rows++ == 0) stats.columns = StatsOfColumns(values.size());
     for (size_t i = 0; i < values.size(); ++i) {
       if (const auto* list = std::get_if<FieldList>(&values[i])) {
         stats.columns[i].AddList(*list);
