@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <numeric>
@@ -12,26 +11,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/data/packed.h"
 #include "tests/unit/scratch_folder.h"
 
 namespace downpour {
 namespace {
 
 using testing::HasSubstr;
-
-std::string Gzipped(const std::string& text) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY);
-  std::string packed(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 // Records "i,2i" from `begin` on, as pandas has them.
 std::string Rows(int begin, int end) {
@@ -83,7 +69,7 @@ class RecordDatasetTest : public testing::Test {
 TEST_F(RecordDatasetTest, ExamplesAreTheRecordsOfAllFilesInOrder) {
   folder_.Write("b/part-1.csv", Rows(1000, 1003));
   folder_.Write("b/part-0.csv", Rows(0, 1000));
-  folder_.Write("b/part-2.csv.gz", Gzipped(Rows(1003, 5000)));
+  folder_.Write("b/part-2.csv.gz", Packed(Rows(1003, 5000)));
   folder_.Write("b/part-0.csv.downpour-index", "no data");
   const auto data = Open({"b/part-*"}).value();
   ASSERT_EQ(data->size(), 5000u);
@@ -112,7 +98,7 @@ TEST_F(RecordDatasetTest, ThreadsReadTheSame) {
 
 TEST_F(RecordDatasetTest, CopiesHaveTheSameFingerprintWhereverTheyLie) {
   folder_.Write("one/a.csv", Rows(0, 1000));
-  folder_.Write("two/other.csv.gz", Gzipped(Rows(0, 1000)));
+  folder_.Write("two/other.csv.gz", Packed(Rows(0, 1000)));
   std::string changed = Rows(0, 1000);
   changed[changed.size() / 2] ^= 1;
   folder_.Write("three/a.csv", changed);
@@ -166,7 +152,7 @@ TEST_F(RecordDatasetTest, AFileThatChangesIsNamedWhenItIsRead) {
 }
 
 TEST_F(RecordDatasetTest, APackedFileNeedsRoomToBeUnpacked) {
-  folder_.Write("a.csv.gz", Gzipped(Rows(0, 1000)));
+  folder_.Write("a.csv.gz", Packed(Rows(0, 1000)));
   setenv("TMPDIR", "/dev/null", 1);
   EXPECT_THAT(ErrorOf({"a.csv.gz"}), HasSubstr("/a.csv.gz into /dev/null: Not a directory; set TMPDIR to a folder"));
   unsetenv("TMPDIR");

@@ -29,8 +29,8 @@ inline std::string WordsOf(const FieldValue& value) {
   return words + "]";
 }
 
-inline ScannedRecords ScanRecords(const std::string& text, const std::vector<std::string>& wanted,
-                                  const DataSpec& data) {
+inline ScannedRecords ScanRecords(const std::string& text, const std::vector<std::string>& wanted, const DataSpec& data,
+                                  std::string (*words_of)(const FieldValue&) = &WordsOf) {
   ScannedRecords scanned;
   const TextSource source(text);
   const auto file = OpenRecordFile(data, source);
@@ -47,7 +47,7 @@ inline ScannedRecords ScanRecords(const std::string& text, const std::vector<std
     const absl::Status read = (*reader)->Read(record, absl::MakeSpan(values));
     std::string& words = scanned.records.emplace_back(read.message());
     for (size_t i = 0; i < values.size() && read.ok(); ++i)
-      absl::StrAppend(&words, i > 0 ? "|" : "", WordsOf(values[i]));
+      absl::StrAppend(&words, i > 0 ? "|" : "", words_of(values[i]));
     EXPECT_EQ(text.substr(scanner.offset(), record.size()), record);
     scanned.places.push_back(RecordPlace(source.name(), scanner.offset(), scanner.line()));
   }
