@@ -322,9 +322,9 @@ class Trainer::Session {
                      .examples = ids_.size()};
   }
 
-  ParameterLoader& parameters_;
   uint64_t eval_size() const { return eval_ ? eval_->size() : 0; }
 
+  ParameterLoader& parameters_;
   std::optional<Examples> train_;
   std::optional<Examples> eval_;  // nothing where there is no evaluation
   std::string arithmetic_;
