@@ -5,6 +5,7 @@ namespace downpour {
 int64_t ColumnSpec::categories() const {
   switch (kind) {
     case ColumnKind::kNumber:
+    case ColumnKind::kKey:
       return 0;
     case ColumnKind::kBuckets:
       return static_cast<int64_t>(boundaries.size()) + 1;

@@ -21,14 +21,19 @@ struct SetFiles {
   bool operator==(const SetFiles&) const = default;
 };
 
-enum class ColumnKind { kNumber, kBuckets, kVocabulary, kHash };
+enum class ColumnKind { kNumber, kBuckets, kVocabulary, kHash, kKey };
 
-// How a field becomes a column: a number (float), or a category, one of categories() (int64 from 0).
+// In a column of keys: none, where an example has fewer keys than others. No field can have it.
+inline constexpr int64_t kNoKey = INT64_MIN;
+
+// How a field becomes a column: a number (float), a category, one of categories() (int64 from 0), or keys of tables
+// (int64, whatever they are but kNoKey).
 struct ColumnSpec {
   std::string name = {};
   std::vector<std::string> from = {};  // fields; several for kHash only: a cross of them
   ColumnKind kind = ColumnKind::kNumber;
-  int64_t numbers = 1;  // of a number: so many of them in its field, where the format has lists
+  int64_t numbers =
+      1;  // of a number: so many of them in its field, where the format has lists; of kKey: so many at most
   // Of each number, in this order. What is missing first becomes fill; without it, that is an error.
   std::optional<double> fill = {};
   std::optional<double> least = {}, most = {};  // it is clipped to them
@@ -40,7 +45,9 @@ struct ColumnSpec {
   std::vector<std::string> vocabulary = {};
   int64_t hash = 0;  // of kHash: how many categories there are. What is missing is the empty word.
 
-  bool is_category() const { return kind != ColumnKind::kNumber; }
+  bool key_is_text = false;  // of kKey: a key is a hash of its word; else it is a whole number, as it stands
+
+  bool is_category() const { return kind != ColumnKind::kNumber && kind != ColumnKind::kKey; }
   int64_t categories() const;                                               // 0 of a number
   int64_t width() const { return is_category() ? categories() : numbers; }  // as a model's input has it, one-hot
   bool operator==(const ColumnSpec&) const = default;

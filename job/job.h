@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "job/data_spec.h"
+#include "job/model_table.h"
 #include "job/optimizer_spec.h"
 
 namespace downpour {
@@ -51,8 +52,8 @@ struct ConcatSpec {  // inputs flattened, side by side
 
 struct LayerSpec {
   std::string name;               // unique; the parser names an unnamed layer KIND_INDEX, such as dense_0
-  std::vector<std::string> from;  // names of inputs or earlier layers; never empty after parsing
-  std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec> op;
+  std::vector<std::string> from;  // names of inputs or earlier layers; empty after parsing of an embedding alone
+  std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec, EmbeddingSpec> op;
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -68,13 +69,16 @@ struct OwnVariableSpec {
 
 // Layers, or variables whose meaning the user's Python code alone knows; never both.
 struct ModelSpec {
-  std::vector<InputSpec> inputs;
+  std::vector<InputSpec> inputs;  // none, where embedding layers read all that there is
   std::vector<LayerSpec> layers;  // in topological order; the last one is the output
   Loss loss = Loss::kSoftmaxCrossEntropy;
-  std::vector<OwnVariableSpec> variables = {};  // loss is kOwn then
-  int64_t classes = 0;                          // likewise: that it tells apart; 0: it does not
-  std::string initialize_from = {};             // a safetensors file, by whose names variables begin; empty: none
+  std::vector<OwnVariableSpec> variables = {};   // loss is kOwn then
+  int64_t classes = 0;                           // likewise: that it tells apart; 0: it does not
+  std::string initialize_from = {};              // a safetensors file, by whose names variables begin; empty: none
+  std::vector<ModelTable> tables = {};           // of models with layers; each is read by one of them
+  int64_t table_buckets = kDefaultTableBuckets;  // into which the rows of all tables are spread
   bool is_own() const { return !variables.empty(); }
+  bool has_tables() const { return !tables.empty(); }
   bool has_accuracy() const { return loss == Loss::kSoftmaxCrossEntropy || classes > 0; }
   bool operator==(const ModelSpec&) const = default;
 };

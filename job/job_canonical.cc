@@ -33,6 +33,12 @@ Json OfSettings(const ActivationSpec& activation) {
 Json OfSettings(const DropoutSpec& dropout) { return {{"rate", dropout.rate}}; }
 Json OfSettings(const AddSpec&) { return Json::object(); }
 Json OfSettings(const ConcatSpec&) { return Json::object(); }
+Json OfSettings(const EmbeddingSpec& embedding) {
+  return {{"table", embedding.table},
+          {"columns", embedding.columns},
+          {"pooling", NameIn(kPoolings, embedding.pooling)},
+          {"join", embedding.adds ? "sum" : "concat"}};
+}
 
 Json OfLayer(const LayerSpec& layer) {
   Json json = {{"name", layer.name}, {"from", layer.from}};
@@ -136,6 +142,10 @@ Json OfColumn(const ColumnSpec& column) {
       break;
     case ColumnKind::kHash:
       json["hash"] = column.hash;
+      break;
+    case ColumnKind::kKey:
+      json["key"] = column.key_is_text ? "text" : "integer";
+      if (column.numbers > 1) json["width"] = column.numbers;
       break;
   }
   return json;

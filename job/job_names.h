@@ -23,6 +23,10 @@ constexpr const char* KeyOf(const ActivationSpec&) { return "activation"; }
 constexpr const char* KeyOf(const DropoutSpec&) { return "dropout"; }
 constexpr const char* KeyOf(const AddSpec&) { return "add"; }
 constexpr const char* KeyOf(const ConcatSpec&) { return "concat"; }
+constexpr const char* KeyOf(const EmbeddingSpec&) { return "embedding"; }
+
+inline constexpr Named<Pooling> kPoolings[] = {
+    {Pooling::kSum, "sum"}, {Pooling::kMean, "mean"}, {Pooling::kSqrtN, "sqrtN"}};
 
 inline constexpr Named<Activation> kActivationFunctions[] = {
     {Activation::kRelu, "relu"}, {Activation::kSigmoid, "sigmoid"}, {Activation::kTanh, "tanh"}};

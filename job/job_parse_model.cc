@@ -151,6 +151,9 @@ class LayerReader {
   }
   static void Read(MapReader&, AddSpec*) {}
   static void Read(MapReader&, ConcatSpec*) {}
+  static void Read(MapReader& reader, EmbeddingSpec* embedding) {
+    if (reader.Require("table") != nullptr) reader.Name("table", &embedding->table);
+  }
 
   const ModelSpec& model_;
   ModelFaults* const faults_;

@@ -14,7 +14,7 @@ int64_t RoundUp(int64_t a) { return CeilDiv(a, kCacheLineElements) * kCacheLineE
 }  // namespace
 
 SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables) {
-  SliceGrid grid{std::move(variables), {}, WireFormat::kFp32};
+  SliceGrid grid{.variables = std::move(variables), .slices = {}};
   for (size_t v = 0; v < grid.variables.size(); ++v) {
     const int64_t elements = grid.variables[v].elements();
     // Pieces of like size rather than full ones and a rest: they are easier to balance.
@@ -32,6 +32,12 @@ absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model, WireFormat wire) {
   if (!variables.ok()) return variables.status();
   SliceGrid grid = MakeSliceGrid(*std::move(variables));
   grid.wire = wire;
+  if (!model.has_tables()) return grid;
+  for (const ModelTable& table : model.tables) grid.row_widths.push_back(static_cast<uint32_t>(table.width));
+  grid.buckets = static_cast<uint32_t>(model.table_buckets);
+  for (uint32_t bucket = 0; bucket < grid.buckets; ++bucket) {
+    grid.slices.push_back({static_cast<SliceId>(grid.slices.size()), kNoVariable, bucket, 0});
+  }
   return grid;
 }
 

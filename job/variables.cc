@@ -88,6 +88,7 @@ class Inference {
     }
     if (known_.layers.contains(layer_)) return {};
     const bool joins = std::visit([](const auto& op) { return Joins(op); }, layer.op);
+    if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer.op)) return Embedding(layer, *embedding);
     if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
     if (!joins && layer.from.size() != 1) {
       result_.errors.push_back({layer_, "reads exactly one layer", "join several with concat or add first"});
@@ -103,6 +104,7 @@ class Inference {
   static bool Joins(const DropoutSpec&) { return false; }
   static bool Joins(const AddSpec&) { return true; }
   static bool Joins(const ConcatSpec&) { return true; }
+  static bool Joins(const EmbeddingSpec&) { return false; }
   Shape Yield(const LayerSpec& layer, const DenseSpec& dense, const std::vector<Shape>& from) {
     return Dense(layer, dense, from[0]);
   }
@@ -110,6 +112,27 @@ class Inference {
   Shape Yield(const LayerSpec&, const DropoutSpec&, const std::vector<Shape>& from) { return from[0]; }
   Shape Yield(const LayerSpec& layer, const AddSpec&, const std::vector<Shape>& from) { return Add(layer, from); }
   Shape Yield(const LayerSpec&, const ConcatSpec&, const std::vector<Shape>& from) { return Concat(from); }
+
+  Shape Yield(const LayerSpec& layer, const EmbeddingSpec& embedding, const std::vector<Shape>&) {
+    return Embedding(layer, embedding);
+  }
+
+  // It reads columns of the data, which the parser holds against them.
+  Shape Embedding(const LayerSpec& layer, const EmbeddingSpec& embedding) {
+    if (!layer.from.empty()) Fail("reads columns, and so no layer");
+    const auto table = std::find_if(model_.tables.begin(), model_.tables.end(),
+                                    [&](const ModelTable& known) { return known.name == embedding.table; });
+    if (table == model_.tables.end()) {
+      std::vector<std::string> names;
+      for (const ModelTable& known : model_.tables) names.push_back(known.name);
+      result_.errors.push_back({layer_,
+                                absl::StrCat("reads table ", embedding.table, ", which is none of model.tables"),
+                                WhatWasMeant(embedding.table, names)});
+      return {};
+    }
+    if (embedding.columns.size() < 2 || embedding.adds) return {table->width};
+    return {static_cast<int64_t>(embedding.columns.size()), table->width};
+  }
 
   // Costs a walk over all names, so only the first errors have one.
   std::string Hint(const std::string& name) const {
@@ -170,7 +193,7 @@ class Inference {
         Fail("no later layer reads it, and only the last one is the output");
     }
     const bool all_known = result_.errors.empty() && known_.inputs.empty() && known_.layers.empty();
-    if (all_known && result_.variables.empty()) FailWhole("no layer has parameters to train");
+    if (all_known && result_.variables.empty() && !model_.has_tables()) FailWhole("no layer has parameters to train");
     const Shape& output = result_.outputs.back();
     if (!known_.loss && model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
       FailWhole("softmaxCrossEntropy needs an output of two values or more");

@@ -152,6 +152,7 @@ bool DrawsOf(const ActivationSpec&) { return false; }
 bool DrawsOf(const DropoutSpec&) { return true; }
 bool DrawsOf(const AddSpec&) { return false; }
 bool DrawsOf(const ConcatSpec&) { return false; }
+bool DrawsOf(const EmbeddingSpec&) { return false; }
 
 }  // namespace
 
@@ -176,6 +177,8 @@ std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* co
           return std::make_unique<DropoutLayer>(op.rate, number);
         } else if constexpr (std::is_same_v<Op, AddSpec>) {
           return std::make_unique<AddLayer>();
+        } else if constexpr (std::is_same_v<Op, EmbeddingSpec>) {
+          return nullptr;  // what it yields comes with the batch, as an input's does
         } else {
           static_assert(std::is_same_v<Op, ConcatSpec>);
           return std::make_unique<ConcatLayer>();

@@ -27,7 +27,8 @@ struct Prepare {
   std::string task = {};           // which one prepares: worker-2
 };
 
-using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
+using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each; of a bucket
+                                                               // as runtime/row_frames.h lays them out
 
 // What became of a gradient that the device computed: its slice took it from this worker and did not skip it, or it was
 // in vain.
@@ -62,7 +63,15 @@ struct EpilogueStep {
   std::string history;  // JSON, as EpilogueGrant has it
 };
 
-using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep, EpilogueStep>;
+// Which rows of tables a step needs, or part of an evaluation: comes right before its TrainStep or EvalStep, whose
+// updates then have them, where the model has tables.
+struct FindKeys {
+  std::optional<std::pair<LeaseId, Step>> step;  // nothing: it is the evaluation's
+  uint64_t first_batch = 0;
+  uint64_t batches = 0;
+};
+
+using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep, EpilogueStep, FindKeys>;
 
 struct Prepared {
   uint64_t train_examples = 0;
@@ -87,6 +96,11 @@ struct Gradients {
   uint64_t examples = 0;
 };
 
+// Of each bucket in which keys fall, those keys, each once (runtime/row_frames.h).
+struct KeysFound {
+  SliceValues keys;
+};
+
 struct Evaluated {
   double loss_sum = 0;
   uint64_t correct = 0;
@@ -98,10 +112,10 @@ struct EpilogueEnded {
   std::string error = {};  // not empty: what the program raised, and where, or how it ended
 };
 
-using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing, EpilogueEnded>;
+using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing, EpilogueEnded, KeysFound>;
 
 // Order: Run has one request at a time, from one thread. It calls `done` at least once; the last call is the request's
-//   end (an error, Prepared, Evaluated, EpilogueEnded, or Gradients with `last`).
+//   end (an error, Prepared, Evaluated, EpilogueEnded, KeysFound, or Gradients with `last`).
 class Computer {
  public:
   using Done = std::function<void(absl::Status, ComputeResult)>;

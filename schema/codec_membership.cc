@@ -71,7 +71,7 @@ flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out)
                                s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.handshakes_refused,
                                out.Text(s.refused_from), s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out,
                                staleness, out.Text(s.waiting_for), WriteGpu(s.gpu, out), out.Text(s.warning),
-                               s.warned_ms_ago, s.pushes_dropped);
+                               s.warned_ms_ago, s.pushes_dropped, s.table_rows, s.table_bytes, s.keys_unborn);
 }
 
 GpuStats ReadGpu(const wire::Gpu& t, Reader& in) {
@@ -112,7 +112,10 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in),
           .warning = in.Text(t.warning(), "warning"),
           .warned_ms_ago = t.warned_ms_ago(),
-          .pushes_dropped = t.pushes_dropped()};
+          .pushes_dropped = t.pushes_dropped(),
+          .table_rows = t.table_rows(),
+          .table_bytes = t.table_bytes(),
+          .keys_unborn = t.keys_unborn()};
 }
 
 }  // namespace

@@ -58,17 +58,30 @@ Probe Read(const wire::Probe& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::Pull> Write(const Pull& m, Writer& out) {
-  const auto slices = out.Structs(
-      m.slices, [](const Pull::Item& i) { return wire::PullItem(ToNumber(i.slice), ToWire(i.epoch), ToWire(i.have)); });
-  return wire::CreatePull(out.fbb, ToNumber(m.from), m.request, slices);
+  std::vector<uint32_t> key_bytes;
+  bool any = false;
+  const auto slices = out.Structs(m.slices, [&](const Pull::Item& i) {
+    key_bytes.push_back(out.Frame(i.keys, kMaxMessagePayload));
+    any |= !i.keys.empty();
+    return wire::PullItem(ToNumber(i.slice), ToWire(i.epoch), ToWire(i.have));
+  });
+  if (!any) key_bytes.clear();
+  return wire::CreatePull(out.fbb, ToNumber(m.from), m.request, slices, out.Vector(key_bytes));
 }
 
 Pull Read(const wire::Pull& t, Reader& in) {
-  return {.from = Incarnation{t.from()},
-          .request = t.request(),
-          .slices = in.Map(t.slices(), "slices", [](const wire::PullItem& i) {
-            return Pull::Item{SliceId{i.slice()}, FromWire(i.epoch()), FromWire(i.have())};
-          })};
+  auto key_bytes = in.Items(t.key_bytes(), "key_bytes");
+  const bool any = !key_bytes.empty();
+  Pull m{.from = Incarnation{t.from()},
+         .request = t.request(),
+         .slices = in.Map(t.slices(), "slices", [&](const wire::PullItem& i) {
+           Pull::Item item{SliceId{i.slice()}, FromWire(i.epoch()), FromWire(i.have()), Payload()};
+           const auto bytes = any ? in.Take(key_bytes, 1, "key_bytes") : key_bytes;
+           if (!bytes.empty()) item.keys = in.Frame(bytes[0], kMaxMessagePayload);
+           return item;
+         })};
+  in.ExpectEmpty(key_bytes, "key_bytes");
+  return m;
 }
 
 flatbuffers::Offset<wire::PullReply> Write(const PullReply& m, Writer& out) {
@@ -107,7 +120,7 @@ flatbuffers::Offset<wire::SliceRecord> Write(const SliceRecord& m, Writer& out) 
   const auto finished = out.Structs(m.finished.Intervals(), [](const auto& i) { return ToWire(i); });
   return wire::CreateSliceRecord(out.fbb, ToNumber(m.from), Address(ToWire(m.round)), ToNumber(m.slice),
                                  Address(ToWire(m.epoch)), finished, out.Frames(m.blocks, kMaxRecordBytes), m.skipped,
-                                 m.version);
+                                 m.version, m.scan, m.part, m.more);
 }
 
 SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
@@ -118,7 +131,10 @@ SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
           .finished = in.Intervals(in.Items(t.finished(), "finished")),
           .blocks = in.Frames(t.block_bytes(), kMaxRecordBytes),
           .skipped = t.skipped(),
-          .version = t.version()};
+          .version = t.version(),
+          .scan = t.scan(),
+          .part = t.part(),
+          .more = t.more()};
 }
 
 flatbuffers::Offset<wire::WriteShard> Write(const WriteShard& m, Writer& out) {

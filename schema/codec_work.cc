@@ -20,7 +20,7 @@ Assign Read(const wire::Assign& t, Reader& in) {
 
 flatbuffers::Offset<wire::RestoreSlice> Write(const RestoreSlice& m, Writer& out) {
   return wire::CreateRestoreSlice(out.fbb, ToNumber(m.to), ToNumber(m.slice), Address(ToWire(m.epoch)),
-                                  out.Frames(m.blocks, kMaxRecordBytes), Address(ToWire(m.round)));
+                                  out.Frames(m.blocks, kMaxRecordBytes), Address(ToWire(m.round)), m.piece, m.more);
 }
 
 RestoreSlice Read(const wire::RestoreSlice& t, Reader& in) {
@@ -28,7 +28,9 @@ RestoreSlice Read(const wire::RestoreSlice& t, Reader& in) {
           .slice = SliceId{t.slice()},
           .epoch = FromWire(t.epoch()),
           .blocks = in.Frames(t.block_bytes(), kMaxRecordBytes),
-          .round = FromWire(t.round())};
+          .round = FromWire(t.round()),
+          .piece = t.piece(),
+          .more = t.more()};
 }
 
 flatbuffers::Offset<wire::SliceReport> Write(const SliceReport& m, Writer& out) {
@@ -219,9 +221,7 @@ flatbuffers::Offset<wire::EpilogueGrant> Write(const EpilogueGrant& m, Writer& o
 }
 
 EpilogueGrant Read(const wire::EpilogueGrant& t, Reader& in) {
-  return {.to = Incarnation{t.to()},
-          .attempt = t.attempt(),
-          .history = in.Text(t.history(), "history", kMaxTextBytes)};
+  return {.to = Incarnation{t.to()}, .attempt = t.attempt(), .history = in.Text(t.history(), "history", kMaxTextBytes)};
 }
 
 flatbuffers::Offset<wire::RecordRequest> Write(const RecordRequest& m, Writer& out) {

@@ -104,6 +104,9 @@ struct TaskStats {
   std::string warning = {};     // the newest one that the process logged; empty: none
   uint32_t warned_ms_ago = 0;   // when it logged that
   uint64_t pushes_dropped = 0;  // ps: not consumed, since too stale or too early; to be computed again
+  uint64_t table_rows = 0;      // ps, of all tables: rows that take memory
+  uint64_t table_bytes = 0;     // likewise: the memory that tables take
+  uint64_t keys_unborn = 0;     // likewise: pushes of keys for which there was no room (maxRows)
 };
 
 // What people read of pushes: counts that the chief adds up over the tasks of one role. Status, summary.json and tables

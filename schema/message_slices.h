@@ -23,7 +23,7 @@ struct Push {
     SliceId slice{};
     SliceEpoch epoch;
     Version computed_from;
-    Payload gradient;  // SliceGrid::WireBytes of numbers, or empty
+    Payload gradient;  // SliceGrid::WireBytes of numbers, or empty; of a bucket keys and rows (runtime/row_frames.h)
   };
   std::vector<Item> slices;
 };
@@ -72,6 +72,8 @@ struct Pull {
     SliceId slice{};
     SliceEpoch epoch;
     Version have;  // an unchanged slice is answered without payload
+    Payload
+        keys;  // of a bucket: the rows that are wanted (runtime/row_frames.h); a bucket is answered with them always
   };
   std::vector<Item> slices;  // at most kMaxMessagePayload bytes of values
 };
@@ -83,7 +85,7 @@ struct PullReply {
     SliceId slice{};
     SliceRefusal refusal = SliceRefusal::kNone;
     Version version;
-    Payload values;  // SliceGrid::WireBytes of numbers; empty if unchanged or refused
+    Payload values;  // SliceGrid::WireBytes of numbers, or a bucket's rows; empty if unchanged or refused
   };
   std::vector<Item> slices;
   uint64_t window = 0;
@@ -91,7 +93,8 @@ struct PullReply {
 
 // ---- Checkpoints: chief <-> ps --------------------------------------------------------------------------------------
 
-// via chief: asks for the records of some slices; a ps answers each with one SliceRecord, at any apply point it likes.
+// via chief: asks for the records of some slices; a ps answers each with one SliceRecord, at any apply point it likes,
+// and a bucket with several: the parts of one scan.
 struct SnapshotRequest {
   Incarnation to = Incarnation::kNone;
   Round round;
@@ -111,6 +114,10 @@ struct SliceRecord {
   std::vector<Payload> blocks;  // the record, checksummed, ready to be written (checkpoint_format.h)
   uint64_t skipped = 0;         // as the record has it (SliceState::skipped)
   uint64_t version = 0;         // likewise
+  // Of a bucket. All but the blocks is of the first part alone, which has the state without its rows.
+  uint64_t scan = 0;  // never reused by the process: parts of two scans are of two points (T4)
+  uint32_t part = 0;
+  bool more = false;  // parts follow
 };
 
 // via shared: the ps writes the file itself. Asked again, it is for the slices whose report is lacking.
@@ -135,7 +142,7 @@ struct ShardWritten {  // several messages where slices are many: each item stan
     uint32_t crc32c = 0;
   };
   std::vector<Item> slices;
-  uint64_t skipped = 0;  // sum of what the records of the whole file have, in each part
+  uint64_t skipped = 0;         // sum of what the records of the whole file have, in each part
   uint64_t oldest_version = 0;  // likewise the smallest and the largest
   uint64_t newest_version = 0;
 };

@@ -38,6 +38,9 @@ struct RestoreSlice {
   SliceEpoch epoch;
   std::vector<Payload> blocks;  // at most 1 MiB each
   Round round;                  // the checkpoint that the record is from; for the trace
+  // Of a bucket, whose record is cut anywhere.
+  uint32_t piece = 0;
+  bool more = false;  // pieces follow
 };
 
 struct SliceReport {  // ps -> chief: what assigned slices hold; several messages where they are many

@@ -9,7 +9,6 @@
 namespace downpour {
 namespace {
 
-constexpr uint64_t kBucketStream = 11;  // apart from other draws by the same seed, as is the next
 constexpr uint64_t kInitialRowStream = 12;
 
 absl::Status OutOfRange(const char* what, uint64_t found, const char* range) {
@@ -52,10 +51,6 @@ RowShape ShapeOf(const TableSpec& spec) {
 }
 
 size_t SlotOfSquares(const TableSpec& spec) { return spec.optimizer == OptimizerKind::kAdagrad ? 0 : 1; }
-
-uint32_t BucketOf(uint64_t table, uint64_t key, uint32_t buckets) {
-  return static_cast<uint32_t>((MixAll(kBucketStream, table, key) >> 32) * buckets >> 32);
-}
 
 void InitialRow(const TableSpec& spec, uint64_t key, float* values) {
   const float unit = SymmetricUnit(spec.initial);

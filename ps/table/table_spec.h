@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "job/optimizer_spec.h"
+#include "runtime/row_frames.h"
 #include "tensor/row_kernels.h"
 
 namespace downpour {
@@ -45,9 +46,6 @@ RowShape ShapeOf(const TableSpec& spec);
 
 // Which slot is a sum or mean of squares, and so never below 0; behind the last one: none.
 size_t SlotOfSquares(const TableSpec& spec);
-
-// Key's bucket among so many. Buckets are ranges of a hash: of twice as many, two stand where one stood.
-uint32_t BucketOf(uint64_t table, uint64_t key, uint32_t buckets);
 
 // spec.width values, as a row of that key holds them before its first push: rounded if it keeps them so.
 void InitialRow(const TableSpec& spec, uint64_t key, float* values);

@@ -18,8 +18,7 @@
 
 namespace downpour {
 
-inline LayerSpec Layer(std::string name, std::vector<std::string> from,
-                       std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec> op) {
+inline LayerSpec Layer(std::string name, std::vector<std::string> from, decltype(LayerSpec::op) op) {
   return {std::move(name), std::move(from), std::move(op)};
 }
 inline DenseSpec Dense(int64_t units, Activation activation = Activation::kNone, bool bias = true) {
