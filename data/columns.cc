@@ -15,8 +15,9 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kShown = 40;               // bytes of what a file has, in an error
-constexpr double kMostClasses = 1'000'000;  // one counter of each is kept, and models take classes as int32
+constexpr size_t kShown = 40;                        // bytes of what a file has, in an error
+constexpr double kExactIntegers = 9007199254740992;  // a double below it is one whole number and no other
+constexpr double kMostClasses = 1'000'000;           // one counter of each is kept, and models take classes as int32
 
 std::string Quoted(std::string_view text) { return absl::StrCat("'", OneLine(text, kShown), "'"); }
 
@@ -29,10 +30,28 @@ bool IsNothing(const FieldValue& value) {
 std::optional<double> FiniteNumber(const FieldValue& value, char decimal) {
   if (const auto* text = std::get_if<std::string_view>(&value)) return NumberIn(*text, decimal);
   if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<uint64_t>(&value)) return static_cast<double>(*integer);
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? 1 : 0;
   const auto* number = std::get_if<double>(&value);
   return number != nullptr && std::isfinite(*number) ? std::optional(*number) : std::nullopt;
 }
+
+// A whole number as 64 bits: from -2^63 to 2^64 - 1, where those from 2^63 on have the bits of negative ones.
+std::optional<int64_t> WholeNumber(const FieldValue& value, char decimal) {
+  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
+  if (const auto* integer = std::get_if<uint64_t>(&value)) return static_cast<int64_t>(*integer);
+  if (const auto* text = std::get_if<std::string_view>(&value)) {
+    if (const std::optional<int64_t> integer = IntegerIn(*text)) return integer;
+    uint64_t integer = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), integer);
+    if (error == std::errc() && end == text->data() + text->size()) return static_cast<int64_t>(integer);
+  }
+  const std::optional<double> number = FiniteNumber(value, decimal);  // 7.0, as pandas writes where one is missing
+  const bool is_whole = number && std::abs(*number) < kExactIntegers && *number == std::floor(*number);
+  return is_whole ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
+}
+
+const std::string& FieldOf(const ColumnSpec& spec) { return spec.from.empty() ? spec.name : spec.from.front(); }
 
 absl::Status Wrong(const std::string& field, const FieldValue& value, const std::string& what) {
   FieldWordBuffer buffer;
@@ -51,7 +70,7 @@ double Transformed(const ColumnSpec& spec, double x) {
 
 ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(data.label), decimal_(data.decimal) {
   for (const ColumnSpec& spec : specs_) {
-    columns_.push_back({spec.name, spec.is_category() ? ColumnType::kInt64 : ColumnType::kFloat,
+    columns_.push_back({spec.name, spec.kind == ColumnKind::kNumber ? ColumnType::kFloat : ColumnType::kInt64,
                         spec.is_category() ? 1 : spec.numbers, spec.categories()});
     std::vector<size_t>& from = from_.emplace_back();
     for (const std::string& field : spec.from) from.push_back(PlaceOf(field));
@@ -80,10 +99,11 @@ size_t ColumnReader::PlaceOf(const std::string& field) {
 std::vector<ColumnValues> ColumnReader::Room(size_t examples) const {
   std::vector<ColumnValues> room(columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
+    const size_t values = examples * static_cast<size_t>(columns_[i].width);
     if (columns_[i].type == ColumnType::kFloat) {
-      room[i].emplace<std::vector<float>>(examples * static_cast<size_t>(columns_[i].width));
+      room[i].emplace<std::vector<float>>(values);
     } else {
-      room[i].emplace<std::vector<int64_t>>(examples);
+      room[i].emplace<std::vector<int64_t>>(values);
     }
   }
   return room;
@@ -105,6 +125,13 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
       continue;
     }
     const auto width = static_cast<size_t>(spec.numbers);
+    if (spec.kind == ColumnKind::kKey) {
+      auto& keys = std::get<std::vector<int64_t>>((*to)[i]);
+      if (absl::Status status = TakeKeys(spec, value, absl::MakeSpan(keys).subspan(row * width, width)); !status.ok()) {
+        return status;
+      }
+      continue;
+    }
     auto& floats = std::get<std::vector<float>>((*to)[i]);
     if (absl::Status status = TakeNumbers(spec, value, absl::MakeSpan(floats).subspan(row * width, width));
         !status.ok()) {
@@ -116,7 +143,7 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
 
 absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const {
   const auto* list = std::get_if<FieldList>(&value);
-  const std::string& field = spec.from.empty() ? spec.name : spec.from.front();
+  const std::string& field = FieldOf(spec);
   double one = 0;
   FieldList numbers(&one, 1);
   if (list != nullptr) {
@@ -148,7 +175,7 @@ absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& 
     *number = *found;
     return absl::OkStatus();
   }
-  const std::string& field = spec.from.empty() ? spec.name : spec.from.front();
+  const std::string& field = FieldOf(spec);
   if (!IsNothing(value)) {
     return Wrong(
         field, value,
@@ -163,6 +190,42 @@ absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& 
   }
   *number = *spec.fill;
   return absl::OkStatus();
+}
+
+absl::Status ColumnReader::TakeKeys(const ColumnSpec& spec, const FieldValue& value, absl::Span<int64_t> to) const {
+  std::fill(to.begin(), to.end(), kNoKey);
+  const auto* items = std::get_if<FieldItems>(&value);
+  if (items == nullptr) return IsNothing(value) ? absl::OkStatus() : TakeKey(spec, value, &to[0]);
+  if (items->size() > to.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("field ", Quoted(FieldOf(spec)), " has more than ",
+                                                   Counted(to.size(), "key"), ": give column ", Quoted(spec.name),
+                                                   " a larger width, or leave such records out by data.skip"));
+  }
+  for (size_t i = 0; i < items->size(); ++i) {
+    const FieldValue one = std::visit([](const auto& item) { return FieldValue(item); }, (*items)[i]);
+    if (absl::Status status = TakeKey(spec, one, &to[i]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ColumnReader::TakeKey(const ColumnSpec& spec, const FieldValue& value, int64_t* key) const {
+  if (spec.key_is_text) {
+    if (std::holds_alternative<FieldList>(value)) return Wrong(FieldOf(spec), value, "are no texts or whole numbers");
+    FieldWordBuffer buffer;
+    *key = static_cast<int64_t>(HashWord(FieldWord(value, &buffer)));
+    if (*key == kNoKey) *key = 0;
+    return absl::OkStatus();
+  }
+  const std::optional<int64_t> whole = WholeNumber(value, decimal_);
+  if (whole && *whole != kNoKey) {
+    *key = *whole;
+    return absl::OkStatus();
+  }
+  const char* const what =
+      whole ? "is -2^63 in 64 bits, the one number that is no key" : "is no key, which is a whole number of 64 bits";
+  return Wrong(
+      FieldOf(spec), value,
+      absl::StrCat(what, ": give column ", Quoted(spec.name), " key: text, or leave such records out by data.skip"));
 }
 
 int64_t ColumnReader::CategoryOf(size_t column, absl::Span<const FieldValue> values) const {

@@ -4,8 +4,9 @@
 //   auto values = reader.Room(records);                    // of reader.columns()
 //   auto status = reader.Take(fields, row, &values);       // the values of reader.fields(), in their order
 //
-// Shapes: numbers are float, categories and classes int64 from 0. A column of numbers has the width that
-//   its spec says, others and the label have 1. The label is last. docs/DATA.md says what becomes of a field.
+// Shapes: numbers are float, categories and classes int64 from 0, keys any int64. A column of numbers or keys has the
+//   width that its spec says, others and the label have 1. Where an example has fewer keys, kNoKey stands behind them.
+//   The label is last. docs/DATA.md says what becomes of a field.
 // Cost: no memory is taken for an example.
 // Threads: const.
 // Errors: INVALID_ARGUMENT with field, text and remedy, without the place.
@@ -51,6 +52,9 @@ class ColumnReader {
   // As many as the column's width; each one that is missing becomes the column's default.
   absl::Status TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const;
   absl::Status TakeNumber(const ColumnSpec& spec, const FieldValue& value, double* number) const;
+  // What the field has, then kNoKey up to the column's width.
+  absl::Status TakeKeys(const ColumnSpec& spec, const FieldValue& value, absl::Span<int64_t> to) const;
+  absl::Status TakeKey(const ColumnSpec& spec, const FieldValue& value, int64_t* key) const;
   absl::Status TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const;
   int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
 

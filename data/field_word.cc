@@ -15,16 +15,20 @@ std::string_view Written(Number number, FieldWordBuffer* buffer) {
   return {buffer->data(), end};
 }
 
+std::string_view Bracketed(size_t count, const char* what, FieldWordBuffer* buffer) {
+  const int size = std::snprintf(buffer->data(), buffer->size(), "[%zu %s]", count, what);
+  return {buffer->data(), static_cast<size_t>(size)};
+}
+
 }  // namespace
 
 std::string_view FieldWord(const FieldValue& value, FieldWordBuffer* buffer) {
   if (const auto* text = std::get_if<std::string_view>(&value)) return *text;
   if (const auto* integer = std::get_if<int64_t>(&value)) return Written(*integer, buffer);
+  if (const auto* integer = std::get_if<uint64_t>(&value)) return Written(*integer, buffer);
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
-  if (const auto* list = std::get_if<FieldList>(&value)) {
-    const int size = std::snprintf(buffer->data(), buffer->size(), "[%zu numbers]", list->size());
-    return {buffer->data(), static_cast<size_t>(size)};
-  }
+  if (const auto* list = std::get_if<FieldList>(&value)) return Bracketed(list->size(), "numbers", buffer);
+  if (const auto* list = std::get_if<FieldItems>(&value)) return Bracketed(list->size(), "keys", buffer);
   const auto* number = std::get_if<double>(&value);
   if (number == nullptr) return {};
   if (std::abs(*number) < kExactIntegers && *number == std::floor(*number)) {

@@ -4,7 +4,8 @@
 //   std::string_view word = FieldWord(value, &buffer);
 //
 // Shapes: text is itself, nothing is the empty word, a truth is true or false. A number is written shortest: 3 for 3.0,
-//   0.1 for the float that is next to it. A list is "[784 numbers]".
+//   0.1 for the float that is next to it. A list is "[784 numbers]" or
+//   "[3 keys]".
 // Tests: tests/unit/data/record_fields_test.cc.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/key_items.h"
 #include "data/record_fields.h"
 #include "schema/text.h"
 
@@ -33,7 +34,27 @@ double ElementOf(const dom::element& element, bool* is_good) {
   return number;
 }
 
-absl::StatusOr<FieldValue> ValueOf(const dom::element& element, std::vector<double>* list) {
+// Whether one of an array can be a key. Nulls are none, and left out.
+bool AddItem(const dom::element& element, KeyItems* items) {
+  switch (element.type()) {
+    case dom::element_type::NULL_VALUE:
+      return true;
+    case dom::element_type::STRING:
+      items->Add(std::string_view(element.get_string().value_unsafe()));
+      return true;
+    case dom::element_type::INT64:
+      items->Add(element.get_int64().value_unsafe());
+      return true;
+    case dom::element_type::UINT64:
+      items->Add(element.get_uint64().value_unsafe());
+      return true;
+    default:
+      return false;
+  }
+}
+
+// `items` takes an array, if its field has keys.
+absl::StatusOr<FieldValue> ValueOf(const dom::element& element, std::vector<double>* list, KeyItems* items) {
   switch (element.type()) {
     case dom::element_type::NULL_VALUE:
       return std::monostate();
@@ -44,6 +65,7 @@ absl::StatusOr<FieldValue> ValueOf(const dom::element& element, std::vector<doub
     case dom::element_type::INT64:
       return element.get_int64().value_unsafe();
     case dom::element_type::UINT64:
+      return element.get_uint64().value_unsafe();
     case dom::element_type::DOUBLE:
       return element.get_double().value_unsafe();
     case dom::element_type::OBJECT:
@@ -54,6 +76,12 @@ absl::StatusOr<FieldValue> ValueOf(const dom::element& element, std::vector<doub
   const dom::array array = element.get_array().value_unsafe();
   if (array.size() == 0) return std::monostate();
   bool is_good = true;
+  if (items->has_keys()) {
+    items->Clear();
+    for (const dom::element one : array) is_good = is_good && AddItem(one, items);
+    if (!is_good) return absl::InvalidArgumentError("is an array of other things than whole numbers and texts");
+    return items->value();
+  }
   list->clear();
   for (const dom::element one : array) list->push_back(ElementOf(one, &is_good));
   if (!is_good) return absl::InvalidArgumentError("is an array of other things than numbers");
@@ -74,7 +102,8 @@ absl::StatusOr<dom::object> Parse(std::string_view record, dom::parser* parser) 
 
 class JsonRecordReader final : public RecordReader {
  public:
-  explicit JsonRecordReader(absl::Span<const std::string> wanted) : levels_(1), lists_(wanted.size()) {
+  JsonRecordReader(absl::Span<const std::string> wanted, const KeyWidths& keys)
+      : levels_(1), lists_(wanted.size()), items_(KeyItemsFor(keys, wanted)) {
     for (size_t i = 0; i < wanted.size(); ++i) {
       size_t level = 0;
       std::string_view rest = wanted[i];
@@ -108,7 +137,7 @@ class JsonRecordReader final : public RecordReader {
         };
         if (is_there_[place]) return wrong("stands twice");
         is_there_[place] = true;
-        absl::StatusOr<FieldValue> value = ValueOf(element, &lists_[place]);
+        absl::StatusOr<FieldValue> value = ValueOf(element, &lists_[place], &items_[place]);
         if (!value.ok()) return wrong(std::string(value.status().message()));
         values[place] = *value;
       }
@@ -124,6 +153,7 @@ class JsonRecordReader final : public RecordReader {
   std::vector<Level> levels_;
   dom::parser parser_{kMostRecord};
   std::vector<std::vector<double>> lists_;  // of each wanted field
+  std::vector<KeyItems> items_;             // likewise
   std::vector<bool> is_there_;              // in the record at hand
 };
 
@@ -141,7 +171,8 @@ void AddFields(const dom::object& object, const std::string& before, size_t leve
 
 class JsonRecordFile final : public RecordFile {
  public:
-  JsonRecordFile(std::string name, uint64_t begin) : name_(std::move(name)), begin_(begin) {}
+  JsonRecordFile(std::string name, uint64_t begin, KeyWidths keys)
+      : name_(std::move(name)), begin_(begin), keys_(std::move(keys)) {}
 
   void Know(KnownFields known) { known_ = std::move(known); }
   uint64_t begin() const override { return begin_; }
@@ -151,7 +182,7 @@ class JsonRecordFile final : public RecordFile {
 
   absl::StatusOr<std::unique_ptr<RecordReader>> NewReader(absl::Span<const std::string> wanted) const override {
     if (absl::Status status = known_.Check(name_, wanted); !status.ok()) return status;
-    return std::make_unique<JsonRecordReader>(wanted);
+    return std::make_unique<JsonRecordReader>(wanted, keys_);
   }
   absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view record) const override {
     dom::parser parser(kMostRecord);
@@ -165,6 +196,7 @@ class JsonRecordFile final : public RecordFile {
  private:
   const std::string name_;
   const uint64_t begin_;
+  const KeyWidths keys_;
   KnownFields known_;
 };
 
@@ -173,7 +205,7 @@ class JsonRecordFile final : public RecordFile {
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenJsonRecords(const DataSpec& data, const ByteSource& source) {
   const absl::StatusOr<std::string> beginning = BeginningOf(source);
   if (!beginning.ok()) return beginning.status();
-  auto file = std::make_unique<JsonRecordFile>(source.name(), ByteOrderMark(*beginning));
+  auto file = std::make_unique<JsonRecordFile>(source.name(), ByteOrderMark(*beginning), KeyWidthsOf(data));
   absl::StatusOr<KnownFields> known = KnownFields::Of(data, source, *file);
   if (!known.ok()) return known.status();
   file->Know(*std::move(known));

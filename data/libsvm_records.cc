@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/csv.h"
+#include "data/key_items.h"
 #include "data/record_fields.h"
 #include "schema/text.h"
 
@@ -18,6 +19,7 @@ constexpr char kComment = '#';
 constexpr char kLabelField[] = "label";
 constexpr char kRowField[] = "features";
 constexpr char kRowFromZeroField[] = "features0";
+constexpr char kIndicesField[] = "indices";
 constexpr std::string_view kQuery = "qid";
 constexpr size_t kShown = 40;            // bytes of a record, in an error
 constexpr uint64_t kMostNamed = 10'000;  // indices, for FieldsOf
@@ -81,14 +83,15 @@ absl::StatusOr<std::string_view> TakeLabel(std::string_view* rest) {
 
 // What is wanted, and its places among the values.
 struct Wanted {
-  std::optional<size_t> label, row;
+  std::optional<size_t> label, row, indices;
   std::vector<std::pair<uint64_t, size_t>> single;  // indices, rising
   bool from_zero = false;
 };
 
 class LibsvmRecordReader final : public RecordReader {
  public:
-  LibsvmRecordReader(Wanted wanted, size_t width) : wanted_(std::move(wanted)), row_(wanted_.row ? width : 0) {}
+  LibsvmRecordReader(Wanted wanted, size_t width, size_t most_keys)
+      : wanted_(std::move(wanted)), row_(wanted_.row ? width : 0), indices_(most_keys) {}
 
   absl::Status Read(std::string_view record, absl::Span<FieldValue> values) override {
     std::string_view rest = WithoutComment(record);
@@ -97,6 +100,7 @@ class LibsvmRecordReader final : public RecordReader {
     if (wanted_.label) values[*wanted_.label] = *label;
     for (const auto& [index, place] : wanted_.single) values[place] = 0.0;
     std::fill(row_.begin(), row_.end(), 0);
+    indices_.Clear();
     const uint64_t first = wanted_.from_zero ? 0 : 1;
     auto single = wanted_.single.begin();
     uint64_t least = first;  // that the next index may have
@@ -111,10 +115,15 @@ class LibsvmRecordReader final : public RecordReader {
         if (pair.index - first >= row_.size()) return TooFar(pair.index, first);
         row_[pair.index - first] = pair.value;
       }
+      if (wanted_.indices && pair.value != 0) {
+        if (pair.value != 1) return NoIndicator(pair);
+        indices_.Add(pair.index);
+      }
       while (single != wanted_.single.end() && single->first < pair.index) ++single;
       if (single != wanted_.single.end() && single->first == pair.index) values[single->second] = pair.value;
     }
     if (wanted_.row) values[*wanted_.row] = row_.size() == 1 ? FieldValue(row_.front()) : FieldValue(FieldList(row_));
+    if (wanted_.indices) values[*wanted_.indices] = indices_.value();
     return absl::OkStatus();
   }
 
@@ -127,6 +136,11 @@ class LibsvmRecordReader final : public RecordReader {
                      "make the column of field ",
                      kRowFromZeroField));
   }
+  static absl::Status NoIndicator(const Pair& pair) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("index ", pair.index, " has the value ", pair.value, ", but field ", kIndicesField,
+                     " takes 0 and 1 alone, since keys have no weights: read the row by field ", kRowField));
+  }
   absl::Status TooFar(uint64_t index, uint64_t first) const {
     return absl::InvalidArgumentError(absl::StrCat("index ", index, " is beyond the column's width of ", row_.size(),
                                                    ", which has ", first, " to ", row_.size() - 1 + first,
@@ -135,12 +149,13 @@ class LibsvmRecordReader final : public RecordReader {
 
   const Wanted wanted_;
   std::vector<double> row_;
+  KeyItems indices_;
 };
 
 class LibsvmRecordFile final : public RecordFile {
  public:
-  LibsvmRecordFile(std::string name, uint64_t begin, size_t width)
-      : name_(std::move(name)), begin_(begin), width_(width) {}
+  LibsvmRecordFile(std::string name, uint64_t begin, size_t width, size_t most_keys)
+      : name_(std::move(name)), begin_(begin), width_(width), most_keys_(most_keys) {}
 
   uint64_t begin() const override { return begin_; }
   uint64_t first_line() const override { return 1; }
@@ -156,6 +171,8 @@ class LibsvmRecordFile final : public RecordFile {
       const std::string& name = names[i];
       if (name == kLabelField) {
         wanted.label = i;
+      } else if (name == kIndicesField) {
+        wanted.indices = i;
       } else if (name == kRowField || name == kRowFromZeroField) {
         wanted.row = i;
         (name == kRowField ? from_one : wanted.from_zero) = true;
@@ -164,15 +181,21 @@ class LibsvmRecordFile final : public RecordFile {
         wanted.from_zero |= *index == 0;
       } else {
         return absl::InvalidArgumentError(absl::StrCat(name_, " has no field '", OneLine(name, kShown), "'; it has ",
-                                                       kLabelField, ", ", kRowField, " (the row), and 1, 2, ..."));
+                                                       kLabelField, ", ", kRowField, " (the row), ", kIndicesField,
+                                                       " (keys), and 1, 2, ..."));
       }
     }
     if (from_one && wanted.from_zero) {
       return absl::InvalidArgumentError(absl::StrCat(name_, ": field ", kRowField, " counts from 1, but field 0 or ",
                                                      kRowFromZeroField, " from 0: columns need one of the two"));
     }
+    if (wanted.indices && most_keys_ == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name_, ": field ", kIndicesField, " has keys: give its column key: integer, and a width"));
+    }
+    wanted.from_zero |= wanted.indices && !from_one;  // any index is a key
     std::sort(wanted.single.begin(), wanted.single.end());
-    return std::make_unique<LibsvmRecordReader>(std::move(wanted), width_);
+    return std::make_unique<LibsvmRecordReader>(std::move(wanted), width_, most_keys_);
   }
 
   absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view record) const override {
@@ -194,7 +217,7 @@ class LibsvmRecordFile final : public RecordFile {
  private:
   const std::string name_;
   const uint64_t begin_;
-  const size_t width_;
+  const size_t width_, most_keys_;
 };
 
 }  // namespace
@@ -207,7 +230,14 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenLibsvmRecords(const DataSpec& da
     const bool is_row = !column.from.empty() && (column.from[0] == kRowField || column.from[0] == kRowFromZeroField);
     if (is_row) width = std::max(width, column.numbers);
   }
-  return std::make_unique<LibsvmRecordFile>(source.name(), ByteOrderMark(*beginning), static_cast<size_t>(width));
+  const KeyWidths keys = KeyWidthsOf(data);
+  if (keys.contains(kRowField) || keys.contains(kRowFromZeroField)) {
+    return absl::InvalidArgumentError(absl::StrCat(source.name(), ": field ", kRowField,
+                                                   " has the numbers of a row: keys are in field ", kIndicesField));
+  }
+  const auto indices = keys.find(kIndicesField);
+  return std::make_unique<LibsvmRecordFile>(source.name(), ByteOrderMark(*beginning), static_cast<size_t>(width),
+                                            indices == keys.end() ? 0 : indices->second);
 }
 
 bool LooksLikeLibsvm(std::string_view beginning) {

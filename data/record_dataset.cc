@@ -108,6 +108,7 @@ uint64_t ReadingOf(const DataSpec& data) {
     add(absl::StrCat(column.numbers));
     add_number(column.mean);
     add_number(column.deviation);
+    if (column.kind == ColumnKind::kKey) add(absl::StrCat(column.key_is_text));
     for (const std::string& field : column.from) add(field);
   }
   add(absl::StrCat(data.label.column, " ", data.label.is_number));

@@ -34,9 +34,14 @@ inline constexpr size_t kMostRecord = size_t{16} << 20;  // bytes
 
 // Several numbers of one field; NaN where one is missing.
 using FieldList = absl::Span<const double>;
+// Several keys of one field (data/key_items.h), as the file has them.
+using FieldItem = std::variant<std::string_view, int64_t, uint64_t>;
+using FieldItems = absl::Span<const FieldItem>;
 // Of one field in one record: nothing, where the record lacks it; text, as it stands there; where the format has types
-// also a number, a truth or several numbers. A list of one number is that number, and an empty one is nothing.
-using FieldValue = std::variant<std::monostate, std::string_view, double, int64_t, bool, FieldList>;
+// also a number, a truth or several numbers. A whole number that int64_t cannot hold is a uint64_t, where that can. A
+// list of one is that one, and an empty one is nothing. Of a field that a column of keys reads, a list is FieldItems.
+using FieldValue =
+    std::variant<std::monostate, std::string_view, double, int64_t, uint64_t, bool, FieldList, FieldItems>;
 
 // A run of bytes that is one record with all that separates it from the next, or is none, as an empty line.
 struct CutRecord {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "data/key_items.h"
 #include "data/record_fields.h"
 #include "schema/checkpoint_format.h"
 #include "schema/text.h"
@@ -116,15 +117,18 @@ bool ForEachFeature(std::string_view example, Take take) {
   });
 }
 
-// The values of one feature.
+// The values of one feature; `items` takes texts and whole numbers, if its field has keys.
 class FeatureValues {
  public:
-  explicit FeatureValues(std::vector<double>* list) : list_(list) {}
+  FeatureValues(std::vector<double>* list, KeyItems* items) : list_(list), items_(items) {
+    list->clear();
+    items->Clear();
+  }
 
   bool Add(std::string_view feature) {
     return ForEachField(feature, [&](const WireField& field) {
       if (field.type != WireType::kBytes || field.number > 3) return true;
-      if (kind_ != field.number) count_ = 0, list_->clear();  // of several kinds the last one holds
+      if (kind_ != field.number) count_ = 0, list_->clear(), items_->Clear();  // of several kinds the last one holds
       kind_ = field.number;
       return ForEachField(field.bytes, [&](const WireField& values) { return values.number != 1 || AddOne(values); });
     });
@@ -133,6 +137,7 @@ class FeatureValues {
   size_t count() const { return count_; }
   std::optional<FieldValue> value() const {
     if (count_ == 0) return FieldValue();
+    if (items_->has_keys() && kind_ != kFloat) return items_->value();
     if (kind_ == kBytes) return count_ == 1 ? std::optional<FieldValue>(text_) : std::nullopt;
     if (count_ > 1) return FieldList(*list_);
     return kind_ == kInt64 ? FieldValue(integer_) : FieldValue(list_->front());
@@ -145,6 +150,7 @@ class FeatureValues {
     if (kind_ == kBytes) {
       text_ = values.bytes;
       ++count_;
+      if (items_->has_keys()) items_->Add(text_);
       return values.type == WireType::kBytes;
     }
     if (kind_ == kFloat) {  // packed, or one by one
@@ -168,12 +174,13 @@ class FeatureValues {
   }
   bool AddInteger(uint64_t varint) {
     integer_ = static_cast<int64_t>(varint);
-    list_->push_back(static_cast<double>(integer_));
+    items_->has_keys() ? items_->Add(integer_) : list_->push_back(static_cast<double>(integer_));
     ++count_;
     return true;
   }
 
   std::vector<double>* const list_;
+  KeyItems* const items_;
   uint64_t kind_ = 0;
   size_t count_ = 0;
   std::string_view text_;
@@ -192,7 +199,8 @@ absl::Status NoExample() {
 
 class TfRecordReader final : public RecordReader {
  public:
-  explicit TfRecordReader(absl::Span<const std::string> wanted) : lists_(wanted.size()) {
+  TfRecordReader(absl::Span<const std::string> wanted, const KeyWidths& keys)
+      : lists_(wanted.size()), items_(KeyItemsFor(keys, wanted)) {
     for (size_t i = 0; i < wanted.size(); ++i) places_.emplace(wanted[i], i);
   }
 
@@ -204,9 +212,7 @@ class TfRecordReader final : public RecordReader {
     const bool is_good = ForEachFeature(*data, [&](std::string_view key, std::string_view feature) {
       const auto place = places_.find(key);
       if (place == places_.end()) return true;
-      std::vector<double>* const list = &lists_[place->second];
-      list->clear();
-      FeatureValues found(list);
+      FeatureValues found(&lists_[place->second], &items_[place->second]);
       if (!found.Add(feature)) return false;
       if (const std::optional<FieldValue> value = found.value()) {
         values[place->second] = *value;
@@ -222,11 +228,12 @@ class TfRecordReader final : public RecordReader {
  private:
   FieldPlaces places_;
   std::vector<std::vector<double>> lists_;  // of each wanted field
+  std::vector<KeyItems> items_;             // likewise
 };
 
 class TfRecordFile final : public RecordFile {
  public:
-  explicit TfRecordFile(std::string name) : name_(std::move(name)) {}
+  TfRecordFile(std::string name, KeyWidths keys) : name_(std::move(name)), keys_(std::move(keys)) {}
 
   void Know(KnownFields known) { known_ = std::move(known); }
   std::string layout() const override { return ""; }
@@ -249,7 +256,7 @@ class TfRecordFile final : public RecordFile {
 
   absl::StatusOr<std::unique_ptr<RecordReader>> NewReader(absl::Span<const std::string> wanted) const override {
     if (absl::Status status = known_.Check(name_, wanted); !status.ok()) return status;
-    return std::make_unique<TfRecordReader>(wanted);
+    return std::make_unique<TfRecordReader>(wanted, keys_);
   }
   absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view record) const override {
     const absl::StatusOr<std::string_view> data = DataOf(record);
@@ -266,13 +273,14 @@ class TfRecordFile final : public RecordFile {
 
  private:
   const std::string name_;
+  const KeyWidths keys_;
   KnownFields known_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenTfRecords(const DataSpec& data, const ByteSource& source) {
-  auto file = std::make_unique<TfRecordFile>(source.name());
+  auto file = std::make_unique<TfRecordFile>(source.name(), KeyWidthsOf(data));
   absl::StatusOr<KnownFields> known = KnownFields::Of(data, source, *file);
   if (!known.ok()) return known.status();
   file->Know(*std::move(known));

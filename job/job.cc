@@ -1,5 +1,7 @@
 #include "job/job.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
@@ -43,6 +45,18 @@ std::vector<std::string> SlotNames(const TrainingSpec& training) {
   return names;
 }
 
+namespace {
+
+// What rates are does not belong to the plan, of rows either: those of `of`, where it has the same rule.
+std::vector<ModelTable> WithRatesOf(std::vector<ModelTable> tables, const std::vector<ModelTable>& of) {
+  for (size_t i = 0; i < std::min(tables.size(), of.size()); ++i) {
+    if (tables[i].optimizer.kind == of[i].optimizer.kind) tables[i].optimizer = of[i].optimizer;
+  }
+  return tables;
+}
+
+}  // namespace
+
 std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before) {
   std::vector<std::string> keys;
   const auto compare = [&keys](bool same, const char* key) {
@@ -68,6 +82,10 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   // What counts is the copy in the job folder: the file may have moved since.
   ModelSpec model = job.model;
   model.initialize_from = before.model.initialize_from;
+  compare(WithRatesOf(model.tables, before.model.tables) == before.model.tables, "model.tables");
+  model.tables = before.model.tables;
+  compare(model.table_buckets == before.model.table_buckets, "model.tableBuckets");
+  model.table_buckets = before.model.table_buckets;
   compare(model == before.model, "model");
   compare(job.model.initialize_from.empty() == before.model.initialize_from.empty(), "model.initializeFrom");
   return keys;

@@ -37,11 +37,12 @@ Json OfSettings(const EmbeddingSpec& embedding) {
   return {{"table", embedding.table},
           {"columns", embedding.columns},
           {"pooling", NameIn(kPoolings, embedding.pooling)},
-          {"join", embedding.adds ? "sum" : "concat"}};
+          {"join", NameIn(kEmbeddingJoins, embedding.adds)}};
 }
 
 Json OfLayer(const LayerSpec& layer) {
-  Json json = {{"name", layer.name}, {"from", layer.from}};
+  Json json = {{"name", layer.name}};
+  if (!layer.from.empty()) json["from"] = layer.from;
   std::visit([&json](const auto& op) { json[KeyOf(op)] = OfSettings(op); }, layer.op);
   return json;
 }
@@ -64,10 +65,16 @@ Json OfSchedule(const ScheduleSpec& schedule) {
   return json;
 }
 
-Json OfOptimizer(const OptimizerSpec& optimizer) {
+// `common`: the numbers that it has whatever its kind is.
+Json OfRule(const OptimizerSpec& optimizer, const std::vector<OptimizerNumber>& common) {
   Json json = {{"name", NameIn(kOptimizers, optimizer.kind)}, {"schedule", OfSchedule(optimizer.schedule)}};
-  for (const OptimizerNumber& number : CommonNumbers()) json[number.key] = optimizer.*number.at;
+  for (const OptimizerNumber& number : common) json[number.key] = optimizer.*number.at;
   for (const OptimizerNumber& number : NumbersOf(optimizer.kind)) json[number.key] = optimizer.*number.at;
+  return json;
+}
+
+Json OfOptimizer(const OptimizerSpec& optimizer) {
+  Json json = OfRule(optimizer, CommonNumbers());
   for (const OptimizerOverride& its : optimizer.overrides) {
     Json entry = {{"variables", its.variables}};
     if (its.learning_rate) entry["learningRate"] = *its.learning_rate;
@@ -144,7 +151,7 @@ Json OfColumn(const ColumnSpec& column) {
       json["hash"] = column.hash;
       break;
     case ColumnKind::kKey:
-      json["key"] = column.key_is_text ? "text" : "integer";
+      json["key"] = NameIn(kKeyTypes, column.key_is_text);
       if (column.numbers > 1) json["width"] = column.numbers;
       break;
   }
@@ -186,6 +193,19 @@ Json OfData(const DataSpec& data) {
   return json;
 }
 
+Json OfTable(const ModelTable& table) {
+  Json json = {{"name", table.name},
+               {"width", table.width},
+               {"optimizer", OfRule(table.optimizer, RowNumbers())},
+               {"initializer", table.initial == 0 ? Json(kZeros) : Json{{"uniform", table.initial}}},
+               {"admitAfter", table.admit_after},
+               {"evictAfter", table.evict_after},
+               {"maxRows", table.max_rows},
+               {"precision", NameIn(kTablePrecisions, table.halves)}};
+  if (table.row_wise) json["optimizer"]["rowWise"] = true;
+  return json;
+}
+
 Json OfModel(const ModelSpec& model) {
   if (model.is_own()) {
     Json variables = Json::array();
@@ -197,6 +217,8 @@ Json OfModel(const ModelSpec& model) {
   Json layers = Json::array();
   for (const LayerSpec& layer : model.layers) layers.push_back(OfLayer(layer));
   Json json = {{"inputs", OfInputs(model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, model.loss)}};
+  for (const ModelTable& table : model.tables) json["tables"].push_back(OfTable(table));
+  if (model.has_tables()) json["tableBuckets"] = model.table_buckets;
   if (!model.initialize_from.empty()) json["initializeFrom"] = model.initialize_from;
   return json;
 }

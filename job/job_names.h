@@ -27,6 +27,10 @@ constexpr const char* KeyOf(const EmbeddingSpec&) { return "embedding"; }
 
 inline constexpr Named<Pooling> kPoolings[] = {
     {Pooling::kSum, "sum"}, {Pooling::kMean, "mean"}, {Pooling::kSqrtN, "sqrtN"}};
+inline constexpr Named<bool> kEmbeddingJoins[] = {{false, "concat"}, {true, "sum"}};  // EmbeddingSpec::adds
+inline constexpr Named<bool> kTablePrecisions[] = {{false, "fp32"}, {true, "bf16"}};  // ModelTable::halves
+inline constexpr Named<bool> kKeyTypes[] = {{false, "integer"}, {true, "text"}};      // ColumnSpec::key_is_text
+inline constexpr const char* kZeros = "zeros";                                        // ModelTable::initial is 0
 
 inline constexpr Named<Activation> kActivationFunctions[] = {
     {Activation::kRelu, "relu"}, {Activation::kSigmoid, "sigmoid"}, {Activation::kTanh, "tanh"}};
@@ -61,6 +65,10 @@ constexpr bool NamesEveryKind(const Named<OptimizerKind> (&names)[N]) {
 static_assert(NamesEveryKind(kOptimizers), "a kind of optimizer has no word in kOptimizers");
 inline constexpr Named<OptimizerKind> kOuterOptimizers[] = {
     {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kNesterov, "nesterov"}};
+inline constexpr Named<OptimizerKind> kTableOptimizers[] = {{OptimizerKind::kSgd, "sgd"},
+                                                            {OptimizerKind::kAdagrad, "adagrad"},
+                                                            {OptimizerKind::kAdam, "adam"},
+                                                            {OptimizerKind::kFtrl, "ftrl"}};
 inline constexpr Named<ScheduleKind> kSchedules[] = {{ScheduleKind::kConstant, "constant"},
                                                      {ScheduleKind::kStep, "step"},
                                                      {ScheduleKind::kCosine, "cosine"},

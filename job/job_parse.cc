@@ -234,6 +234,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   ReadTiming(Section(reader, "timing"), errors, &job->timing);
   reader.Finish();
   CheckOwnModel(root, *job, errors);
+  CheckTables(root, *job, errors);
   if (job->model.inputs.size() > 1 && !job->data.has_records()) {
     errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");
   }

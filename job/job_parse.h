@@ -23,6 +23,8 @@ void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, J
 void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job);
 // Overrides are held against the variables of `model`, unless that has errors of its own.
 void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& errors, OptimizerSpec* optimizer);
+// Of the rows of one table: sgd, adagrad, adam or ftrl, without clipping and overrides.
+void ReadTableOptimizer(const YamlNode& node, const std::string& path, JobErrors& errors, ModelTable* table);
 void ReadOuter(const YamlNode& node, JobErrors& errors, OptimizerSpec* outer);
 // Each is held against `model`, unless that has errors of its own.
 void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
@@ -41,5 +43,21 @@ void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& da
 void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data);
 // The columns of an input of data with records, which give it its shape.
 void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input);
+
+// One of data.columns by its name. Without it `what` says that there is none, and `remedy` which one was meant.
+struct NamedColumn {
+  const ColumnSpec* column = nullptr;
+  std::string what, remedy;
+};
+NamedColumn FindNamedColumn(const DataSpec& data, const std::string& name);
+
+// model.tables and model.tableBuckets.
+void ReadTables(MapReader& model, const DataSpec& data, JobErrors& errors, ModelSpec* spec);
+// The settings of an embedding layer, whose columns are held against those of `data`.
+void ReadEmbedding(MapReader& reader, const DataSpec& data, JobErrors& errors, EmbeddingSpec* embedding);
+// `tables`: their list, at `path`. Each is to be read by some layer, all of which are known.
+void CheckTablesAreRead(const YamlNode& tables, const std::string& path, const ModelSpec& model, JobErrors& errors);
+// What of a job does not go with tables. `job`: all of it.
+void CheckTables(const YamlNode& root, const JobSpec& job, JobErrors& errors);
 
 }  // namespace downpour

@@ -105,8 +105,31 @@ void ReadFrom(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
   }
 }
 
-constexpr Named<ColumnKind> kCategories[] = {
-    {ColumnKind::kBuckets, "buckets"}, {ColumnKind::kVocabulary, "vocabulary"}, {ColumnKind::kHash, "hash"}};
+constexpr Named<ColumnKind> kColumnKinds[] = {{ColumnKind::kBuckets, "buckets"},
+                                              {ColumnKind::kVocabulary, "vocabulary"},
+                                              {ColumnKind::kHash, "hash"},
+                                              {ColumnKind::kKey, "key"}};
+
+// How many numbers or keys a field has.
+void ReadWidth(MapReader& reader, bool has_lists, ColumnSpec* column) {
+  reader.Integer("width", 1, kMostNumbers, &column->numbers);
+  if (column->numbers == 1 || has_lists) return;
+  reader.Fail(*reader.Find("width"), "width",
+              absl::StrCat("a field of csv has one ", column->kind == ColumnKind::kKey ? "key" : "number"),
+              "name a column for each field");
+}
+
+// What a column that is no number has none of.
+void RefuseNumbersKeys(MapReader& reader, const ColumnSpec& column) {
+  if (column.kind != ColumnKind::kBuckets) {
+    reader.FailOnlyWith("default", "a number or buckets",
+                        column.kind == ColumnKind::kKey ? "an example may lack a key"
+                                                        : "words that are missing have a category of their own");
+  }
+  const char* actual = column.is_category() ? "this column is a category" : "this column has keys";
+  for (const char* key : {"clip", "log", "scale"}) reader.FailOnlyWith(key, "a number", actual);
+  if (column.is_category()) reader.FailOnlyWith("width", "a number or a key", actual);
+}
 
 ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_lists, JobErrors& errors) {
   ColumnSpec column;
@@ -117,31 +140,28 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_li
   }
   MapReader reader(node, path, errors);
   if (reader.Require("name") != nullptr) reader.Name("name", &column.name);
-  for (const auto& [kind, key] : kCategories) {
+  for (const auto& [kind, key] : kColumnKinds) {
     if (reader.Find(key) == nullptr) continue;
-    if (column.is_category()) reader.Fail(*node.Find(key), key, "a column is of one kind, and this one is of two");
+    if (column.kind != ColumnKind::kNumber)
+      reader.Fail(*node.Find(key), key, "a column is of one kind, and this one is of two");
     column.kind = kind;
   }
   ReadFrom(reader, errors, &column);
+  const bool is_number = column.kind == ColumnKind::kNumber;
   double fill = 0;
-  if (column.kind == ColumnKind::kNumber || column.kind == ColumnKind::kBuckets) {
+  if (is_number || column.kind == ColumnKind::kBuckets) {
     if (const YamlNode* given = reader.Find("default"))
       if (ReadBounded(*given, reader.PathOf("default"), errors, &fill)) column.fill = fill;
-  } else {
-    reader.FailOnlyWith("default", "a number or buckets", "words that are missing have a category of their own");
   }
-  if (column.is_category()) {
-    for (const char* key : {"width", "clip", "log", "scale"})
-      reader.FailOnlyWith(key, "a number", "this column is a category");
-  } else {
+  if (!column.is_category()) ReadWidth(reader, has_lists, &column);
+  if (is_number) {
     ReadClip(reader, errors, &column);
-    reader.Integer("width", 1, kMostNumbers, &column.numbers);
-    if (column.numbers > 1 && !has_lists) {
-      reader.Fail(*reader.Find("width"), "width", "a field of csv has one number", "name a column for each field");
-    }
     reader.Flag("log", &column.log);
     ReadScale(reader, errors, &column.mean, &column.deviation);
+  } else {
+    RefuseNumbersKeys(reader, column);
   }
+  reader.Choice("key", kKeyTypes, &column.key_is_text);
   if (const YamlNode* buckets = reader.Find("buckets"))
     ReadBoundaries(*buckets, reader.PathOf("buckets"), errors, &column);
   column.vocabulary = ReadWords(reader.Find("vocabulary"), reader.PathOf("vocabulary"), kMostWords, errors);
@@ -304,32 +324,45 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   reader.Finish();
 }
 
-void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input) {
-  const YamlNode* columns = reader.Find("columns");
-  const std::string path = reader.PathOf("columns");
+NamedColumn FindNamedColumn(const DataSpec& data, const std::string& name) {
+  const auto found = std::find_if(data.columns.begin(), data.columns.end(),
+                                  [&](const ColumnSpec& column) { return column.name == name; });
+  if (found != data.columns.end()) return {&*found, "", ""};
   std::vector<std::string> known;
   for (const ColumnSpec& column : data.columns) known.push_back(column.name);
+  return {nullptr, absl::StrCat("'", CleanText(name, 64), "' is none of data.columns"), WhatWasMeant(name, known)};
+}
+
+void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input) {
+  const YamlNode* columns = reader.Find("columns");
   if (columns == nullptr) {
     input->columns = {input->name};
   } else if (columns->Is(YamlNode::Kind::kScalar) && columns->text == kAllColumns) {
-    input->columns = known;
+    for (const ColumnSpec& column : data.columns) {
+      if (column.kind != ColumnKind::kKey) input->columns.push_back(column.name);
+    }
+    if (input->columns.empty() && !data.columns.empty()) {
+      reader.Fail(*columns, "columns", "is all, but all of data.columns have keys, which do not lie in inputs",
+                  "leave the input out, and read them by embedding layers");
+    }
   } else {
-    input->columns = ReadWords(columns, path, kMostColumns, errors);
+    input->columns = ReadWords(columns, reader.PathOf("columns"), kMostColumns, errors);
   }
   reader.FailOnlyWith("shape", "data of another format", "that of an input of columns follows from them");
-  if (known.empty()) return;  // which is told
+  if (data.columns.empty()) return;  // which is told
   int64_t width = 0;
   for (const std::string& name : input->columns) {
-    const auto column = std::find(known.begin(), known.end(), name);
-    if (column != known.end()) {
-      width += data.columns[column - known.begin()].width();
+    NamedColumn named = FindNamedColumn(data, name);
+    if (named.column != nullptr && named.column->kind == ColumnKind::kKey) {
+      named.what = absl::StrCat("'", name, "' has keys, of which there are too many to lie in an input");
+      named.remedy = absl::StrCat("read it by a layer: {embedding: {table: ..., column: ", name, "}}");
+    } else if (named.column != nullptr) {
+      width += named.column->width();
       continue;
+    } else if (columns == nullptr) {
+      named.what = "is missing: which of data.columns it has, side by side; " + named.what;
     }
-    const std::string meant = WhatWasMeant(name, known);
-    const std::string what = absl::StrCat("'", CleanText(name, 64), "' is none of data.columns");
-    columns == nullptr ? reader.Fail(reader.node(), "columns",
-                                     "is missing: which of data.columns it has, side by side; " + what, meant)
-                       : reader.Fail(*columns, "columns", what, meant);
+    reader.Fail(columns == nullptr ? reader.node() : *columns, "columns", named.what, named.remedy);
   }
   if (width > 0) input->shape = {width};
 }

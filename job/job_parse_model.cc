@@ -44,8 +44,8 @@ constexpr std::array<const char*, sizeof...(Kinds)> KeysOf(std::variant<Kinds...
 
 class LayerReader {
  public:
-  LayerReader(const ModelSpec& model, ModelFaults* faults, JobErrors& errors)
-      : model_(model), faults_(faults), errors_(errors) {}
+  LayerReader(const ModelSpec& model, const DataSpec& data, ModelFaults* faults, JobErrors& errors)
+      : model_(model), data_(data), faults_(faults), errors_(errors) {}
 
   LayerSpec Read(const YamlNode& node, const std::string& path) {
     LayerSpec layer;
@@ -76,12 +76,17 @@ class LayerReader {
     const YamlNode* node = reader.Find("from");
     const std::string path = reader.PathOf("from");
     std::string name;
-    if (node == nullptr) {
+    if (reader.node().Find(KeyOf(EmbeddingSpec())) != nullptr) {
+      reader.FailOnlyWith("from", "another kind of layer", "an embedding reads columns of the data");
+    } else if (node == nullptr) {
       if (!model_.layers.empty()) return from->push_back(model_.layers.back().name);
       if (model_.inputs.size() == 1) return from->push_back(model_.inputs[0].name);
-      if (model_.inputs.empty()) return;  // which is an error of its own
-      reader.Fail(reader.node(), "from",
-                  "is missing: the first layer of a model of several inputs says which it reads");
+      if (!model_.inputs.empty()) {
+        reader.Fail(reader.node(), "from",
+                    "is missing: the first layer of a model of several inputs says which it reads");
+      } else if (model_.has_tables()) {
+        reader.Fail(reader.node(), "from", "is missing: without model.inputs the first layer is an embedding");
+      }  // else having no inputs is an error of its own
     } else if (node->Is(YamlNode::Kind::kScalar)) {
       if (ReadName(*node, path, errors_, &name)) from->push_back(name);
     } else {
@@ -128,7 +133,7 @@ class LayerReader {
 
   // Every kind that a LayerSpec may be of. One whose settings nothing reads does not compile.
   template <typename... Kinds>
-  static void ReadSettings(const std::string& key, MapReader& reader, std::variant<Kinds...>* op) {
+  void ReadSettings(const std::string& key, MapReader& reader, std::variant<Kinds...>* op) {
     const auto read_if_it_is = [&](auto settings) {
       if (key != KeyOf(settings)) return;
       Read(reader, &settings);
@@ -151,11 +156,10 @@ class LayerReader {
   }
   static void Read(MapReader&, AddSpec*) {}
   static void Read(MapReader&, ConcatSpec*) {}
-  static void Read(MapReader& reader, EmbeddingSpec* embedding) {
-    if (reader.Require("table") != nullptr) reader.Name("table", &embedding->table);
-  }
+  void Read(MapReader& reader, EmbeddingSpec* embedding) { ReadEmbedding(reader, data_, errors_, embedding); }
 
   const ModelSpec& model_;
+  const DataSpec& data_;
   ModelFaults* const faults_;
   JobErrors& errors_;
   std::map<std::string, int> count_;  // layers seen, by kind
@@ -173,25 +177,36 @@ void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& da
     return reader.Finish();
   }
   reader.FailOnlyWith("classes", "variables", "this model has layers");
-  const YamlNode* inputs = reader.Require("inputs");
-  for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
+  const size_t before_tables = errors.count();
+  ReadTables(reader, data, errors, model);
+  const YamlNode* tables = node.Find("tables");
+  faults.tables = errors.count() != before_tables;
+  const size_t before_inputs = errors.count();
+  const YamlNode* inputs = tables == nullptr ? reader.Require("inputs") : reader.Find("inputs");
+  const auto& items_of = tables == nullptr ? ItemsOf : MaybeItemsOf;
+  for (const YamlNode& item : items_of(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
     const size_t before = errors.count();
     InputSpec input = ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), data, errors);
     if (errors.count() != before || input.shape.empty()) faults.inputs.insert(model->inputs.size());
     faults.names |= input.name.empty();
     model->inputs.push_back(std::move(input));
   }
+  if (model->inputs.empty() && errors.count() != before_inputs) faults.names = faults.reads = true;
   const YamlNode* layers = reader.Require("layers");
-  LayerReader layer_reader(*model, &faults, errors);
+  LayerReader layer_reader(*model, data, &faults, errors);
   for (const YamlNode& item : ItemsOf(layers, reader.PathOf("layers"), kMostLayers, errors)) {
     LayerSpec layer = layer_reader.Read(item, absl::StrCat(path, ".layers.", model->layers.size()));
     model->layers.push_back(std::move(layer));
   }
   faults.loss = !reader.Choice("loss", kLosses, &model->loss) && node.Find("loss") != nullptr;
   reader.Finish();
-  if (model->inputs.empty() || model->layers.empty()) return;  // reported already
+  if (model->layers.empty() || (model->inputs.empty() && tables == nullptr)) return;  // reported already
 
-  for (const ModelShapes::Error& error : InferShapes(*model, faults).errors) {
+  const ModelShapes shapes = InferShapes(*model, faults);
+  if (tables != nullptr && !faults.tables && faults.layers.empty() && shapes.errors.empty()) {
+    CheckTablesAreRead(*tables, reader.PathOf("tables"), *model, errors);
+  }
+  for (const ModelShapes::Error& error : shapes.errors) {
     const bool in_layer = error.layer < model->layers.size();
     const std::string place = in_layer ? absl::StrCat(path, ".layers.", error.layer) : path;
     const std::string what =

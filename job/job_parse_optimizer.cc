@@ -58,14 +58,12 @@ const OptimizerNumber* FindNumber(const std::vector<OptimizerNumber>& numbers, c
   return found == numbers.end() ? nullptr : &*found;
 }
 
-// Reads this kind's numbers, and refuses those that only others have.
-void ReadNumbers(MapReader& reader, bool kind_is_known, OptimizerSpec* optimizer) {
-  for (const OptimizerNumber& number : CommonNumbers()) {
-    ReadNumber(reader, number.key, number.range, &(optimizer->*number.at));
-  }
+// Reads this kind's numbers, and refuses those that only others of `kinds` have.
+void ReadNumbers(MapReader& reader, absl::Span<const Named<OptimizerKind>> kinds, bool kind_is_known,
+                 OptimizerSpec* optimizer) {
   const std::vector<OptimizerNumber> own = NumbersOf(optimizer->kind);
   std::vector<std::string> seen;
-  for (const auto& of : kOptimizers) {
+  for (const auto& of : kinds) {
     for (const OptimizerNumber& number : NumbersOf(of.value)) {
       if (std::find(seen.begin(), seen.end(), number.key) != seen.end()) continue;
       seen.push_back(number.key);
@@ -73,11 +71,11 @@ void ReadNumbers(MapReader& reader, bool kind_is_known, OptimizerSpec* optimizer
       const bool is_own = FindNumber(own, number.key) != nullptr;
       const bool is_read = ReadNumber(reader, number.key, number.range, is_own ? &(optimizer->*number.at) : &ignored);
       if (is_own || !is_read || !kind_is_known) continue;
-      std::vector<std::string> kinds;
-      for (const auto& kind : kOptimizers) {
-        if (FindNumber(NumbersOf(kind.value), number.key) != nullptr) kinds.push_back(kind.name);
+      std::vector<std::string> with_it;
+      for (const auto& kind : kinds) {
+        if (FindNumber(NumbersOf(kind.value), number.key) != nullptr) with_it.push_back(kind.name);
       }
-      reader.FailOnlyWith(number.key, absl::StrCat("name: ", absl::StrJoin(kinds, " or ")),
+      reader.FailOnlyWith(number.key, absl::StrCat("name: ", absl::StrJoin(with_it, " or ")),
                           absl::StrCat("name is ", NameIn(kOptimizers, optimizer->kind)));
     }
   }
@@ -162,23 +160,50 @@ void ReadOverride(const YamlNode& node, const std::string& path, const std::vect
   optimizer->overrides.push_back(std::move(own));
 }
 
-}  // namespace
-
-void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& errors, OptimizerSpec* optimizer) {
-  MapReader reader(node, "training.optimizer", errors);
-  const bool kind_is_known = reader.Choice("name", kOptimizers, &optimizer->kind) || node.Find("name") == nullptr;
+// One of `kinds`, the numbers that all have, its own, and its schedule. False: which kind is not known.
+template <size_t N>
+bool ReadRule(MapReader& reader, const Named<OptimizerKind> (&kinds)[N], const std::vector<OptimizerNumber>& common,
+              JobErrors& errors, OptimizerSpec* optimizer) {
+  const bool kind_is_known = reader.Choice("name", kinds, &optimizer->kind) || reader.node().Find("name") == nullptr;
   *optimizer = DefaultsOf(optimizer->kind);
-  ReadNumbers(reader, kind_is_known, optimizer);
+  for (const OptimizerNumber& number : common) {
+    ReadNumber(reader, number.key, number.range, &(optimizer->*number.at));
+  }
+  ReadNumbers(reader, kinds, kind_is_known, optimizer);
   CheckShrinking(reader, *optimizer);
   if (const YamlNode* schedule = reader.Find("schedule")) {
     ReadSchedule(*schedule, reader.PathOf("schedule"), errors, &optimizer->schedule);
   }
+  return kind_is_known;
+}
+
+}  // namespace
+
+void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& errors, OptimizerSpec* optimizer) {
+  MapReader reader(node, "training.optimizer", errors);
+  ReadRule(reader, kOptimizers, CommonNumbers(), errors, optimizer);
   const YamlNode* overrides = reader.Find("overrides");
   const std::string path = reader.PathOf("overrides");
   const std::vector<std::string> variables = overrides == nullptr ? std::vector<std::string>() : VariableNames(model);
   for (const YamlNode& item : ItemsOf(overrides, path, kMostOverrides, errors)) {
     ReadOverride(item, absl::StrCat(path, ".", optimizer->overrides.size()), variables, errors, optimizer);
   }
+  reader.Finish();
+}
+
+void ReadTableOptimizer(const YamlNode& node, const std::string& path, JobErrors& errors, ModelTable* table) {
+  MapReader reader(node, path, errors);
+  const bool kind_is_known = ReadRule(reader, kTableOptimizers, RowNumbers(), errors, &table->optimizer);
+  reader.Flag("rowWise", &table->row_wise);
+  if (kind_is_known && table->optimizer.kind != OptimizerKind::kAdagrad) {
+    reader.FailOnlyWith("rowWise", "name: adagrad",
+                        absl::StrCat("name is ", NameIn(kTableOptimizers, table->optimizer.kind)));
+  }
+  for (const char* key : {"clipValue", "clipNorm"}) {
+    reader.FailElsewhere(key, "gradients of rows are not clipped", "leave it out, or take a lower learningRate");
+  }
+  reader.FailElsewhere("overrides", "are of variables, and a table has one rule for all its rows",
+                       "make two tables, if some columns need other numbers");
   reader.Finish();
 }
 

@@ -33,13 +33,6 @@ bool IsSha256(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Of a list that may be empty.
-const std::vector<YamlNode>& MaybeItemsOf(const YamlNode* node, const std::string& path, size_t most,
-                                          JobErrors& errors) {
-  const bool is_empty = node != nullptr && node->Is(YamlNode::Kind::kSequence) && node->items.empty();
-  return ItemsOf(is_empty ? nullptr : node, path, most, errors);
-}
-
 OwnVariableSpec ReadVariable(const YamlNode& node, const std::string& path, JobErrors& errors) {
   OwnVariableSpec variable;
   MapReader reader(node, path, errors);
@@ -81,7 +74,7 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
 void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own) {
   own->loss = Loss::kOwn;
   model.Require("initializeFrom");  // nothing else says how they begin
-  for (const char* key : {"inputs", "layers", "loss"}) {
+  for (const char* key : {"inputs", "layers", "loss", "tables", "tableBuckets"}) {
     model.FailOnlyWith(key, "layers", "this model has variables, which the user's Python code computes");
   }
   const YamlNode* node = model.Find("variables");

@@ -80,6 +80,12 @@ const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& pa
   return *none;
 }
 
+const std::vector<YamlNode>& MaybeItemsOf(const YamlNode* node, const std::string& path, size_t most,
+                                          JobErrors& errors) {
+  const bool is_empty = node != nullptr && node->Is(YamlNode::Kind::kSequence) && node->items.empty();
+  return ItemsOf(is_empty ? nullptr : node, path, most, errors);
+}
+
 std::string Describe(const YamlNode& node) {
   switch (node.kind) {
     case Kind::kNull:
@@ -203,6 +209,13 @@ void MapReader::FailOnlyWith(const std::string& key, const std::string& needed, 
   if (value != nullptr) Fail(*value, key, absl::StrCat("means something only with ", needed, ", but ", actual));
 }
 
+void MapReader::FailElsewhere(const std::string& key, std::string what, std::string remedy) {
+  const YamlNode* value = node_.Find(key);
+  if (value == nullptr) return;
+  elsewhere_.push_back(key);
+  Fail(*value, key, std::move(what), std::move(remedy));
+}
+
 bool MapReader::Integer(const std::string& key, int64_t min, int64_t max, int64_t* out) {
   const YamlNode* value = Find(key);
   return value != nullptr && ReadInteger(*value, PathOf(key), errors_, min, max, out);
@@ -300,7 +313,10 @@ int MapReader::Choose(const std::string& key, const std::vector<std::string>& al
 void MapReader::Finish() {
   for (const YamlEntry& entry : node_.entries) {
     if (errors_.full()) return;
-    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    const auto is_among = [&](const std::vector<std::string>& keys) {
+      return std::find(keys.begin(), keys.end(), entry.key) != keys.end();
+    };
+    if (is_among(known_) || is_among(elsewhere_)) continue;
     YamlNode at;
     at.line = entry.line;
     at.column = entry.column;

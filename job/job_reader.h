@@ -99,6 +99,8 @@ class MapReader {
   }
   // A key that is there, though it has a meaning only with `needed`, such as "name: adam". `actual` says what is so.
   void FailOnlyWith(const std::string& key, const std::string& needed, const std::string& actual);
+  // A key that has a meaning elsewhere: where it stands here, that is told, and not that it is unknown.
+  void FailElsewhere(const std::string& key, std::string what, std::string remedy);
   const YamlNode& node() const { return node_; }
 
  private:
@@ -113,6 +115,7 @@ class MapReader {
   std::string path_;
   JobErrors& errors_;
   std::vector<std::string> known_;
+  std::vector<std::string> elsewhere_;  // of FailElsewhere
 };
 
 // A scalar as text; reports what is no scalar, or what YAML takes for a number, a boolean or nothing unless quoted. An
@@ -128,6 +131,9 @@ bool ReadName(const YamlNode& node, const std::string& path, JobErrors& errors, 
 
 // The items of a list that must hold 1 to `most` of them; none where it does not, which is reported, or is not there.
 const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& path, size_t most, JobErrors& errors);
+// The same of a list that may be empty.
+const std::vector<YamlNode>& MaybeItemsOf(const YamlNode* node, const std::string& path, size_t most,
+                                          JobErrors& errors);
 
 // "a map", "the text 'abc'", "nothing"; for sentences.
 std::string Describe(const YamlNode& node);

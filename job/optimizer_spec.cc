@@ -4,11 +4,16 @@
 
 namespace downpour {
 
-std::vector<OptimizerNumber> CommonNumbers() {
+std::vector<OptimizerNumber> RowNumbers() {
   return {{"learningRate", &OptimizerSpec::learning_rate, NumberRange::kRate},
-          {"weightDecay", &OptimizerSpec::weight_decay, NumberRange::kAmount},
-          {"clipValue", &OptimizerSpec::clip_value, NumberRange::kAmount},
-          {"clipNorm", &OptimizerSpec::clip_norm, NumberRange::kAmount}};
+          {"weightDecay", &OptimizerSpec::weight_decay, NumberRange::kAmount}};
+}
+
+std::vector<OptimizerNumber> CommonNumbers() {
+  std::vector<OptimizerNumber> numbers = RowNumbers();
+  numbers.push_back({"clipValue", &OptimizerSpec::clip_value, NumberRange::kAmount});
+  numbers.push_back({"clipNorm", &OptimizerSpec::clip_norm, NumberRange::kAmount});
+  return numbers;
 }
 
 std::vector<OptimizerNumber> NumbersOf(OptimizerKind kind) {

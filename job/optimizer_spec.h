@@ -70,8 +70,9 @@ struct OptimizerNumber {
   NumberRange range;
 };
 
-// Those that every kind has, and those of this kind.
+// Those that every kind has, those of them that rows of tables have too, and those of this kind.
 std::vector<OptimizerNumber> CommonNumbers();
+std::vector<OptimizerNumber> RowNumbers();
 std::vector<OptimizerNumber> NumbersOf(OptimizerKind kind);
 
 // With the defaults of its kind.

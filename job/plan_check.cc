@@ -38,7 +38,7 @@ std::string WithValues(const std::string& difference, const JobSpec& there, cons
   const nlohmann::json::json_pointer place("/" + absl::StrReplaceAll(difference.substr(0, end), {{".", "/"}}));
   const nlohmann::json before = nlohmann::json::parse(CanonicalJob(there))[place];
   const nlohmann::json now = nlohmann::json::parse(CanonicalJob(here))[place];
-  if (before.is_structured()) return difference + FirstOtherVariable(there.model, here.model);
+  if (before.is_structured() || now.is_structured()) return difference + FirstOtherVariable(there.model, here.model);
   return absl::StrCat(difference.substr(0, end), " (", before.dump(), " there, ", now.dump(), " here)",
                       difference.substr(end));
 }

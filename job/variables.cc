@@ -122,6 +122,7 @@ class Inference {
     if (!layer.from.empty()) Fail("reads columns, and so no layer");
     const auto table = std::find_if(model_.tables.begin(), model_.tables.end(),
                                     [&](const ModelTable& known) { return known.name == embedding.table; });
+    if (table == model_.tables.end() && known_.tables) return {};
     if (table == model_.tables.end()) {
       std::vector<std::string> names;
       for (const ModelTable& known : model_.tables) names.push_back(known.name);
@@ -130,6 +131,7 @@ class Inference {
                                 WhatWasMeant(embedding.table, names)});
       return {};
     }
+    if (table->width < 1) return {};  // which is reported already
     if (embedding.columns.size() < 2 || embedding.adds) return {table->width};
     return {static_cast<int64_t>(embedding.columns.size()), table->width};
   }
@@ -192,7 +194,7 @@ class Inference {
       if (readers_known && !read_.contains(model_.layers[layer_].name))
         Fail("no later layer reads it, and only the last one is the output");
     }
-    const bool all_known = result_.errors.empty() && known_.inputs.empty() && known_.layers.empty();
+    const bool all_known = result_.errors.empty() && known_.inputs.empty() && known_.layers.empty() && !known_.tables;
     if (all_known && result_.variables.empty() && !model_.has_tables()) FailWhole("no layer has parameters to train");
     const Shape& output = result_.outputs.back();
     if (!known_.loss && model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {

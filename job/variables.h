@@ -53,8 +53,9 @@ struct ModelShapes {
 struct ModelFaults {
   std::set<size_t> inputs;  // by their places
   std::set<size_t> layers;
-  bool names = false;  // of some input or layer: who reads an unknown one may be right
-  bool reads = false;  // what some layer reads: nobody can be called unread
+  bool tables = false;  // some table is not known: who reads it may be right
+  bool names = false;   // of some input or layer: who reads an unknown one may be right
+  bool reads = false;   // what some layer reads: nobody can be called unread
   bool loss = false;
 };
 ModelShapes InferShapes(const ModelSpec& model, const ModelFaults& known = {});

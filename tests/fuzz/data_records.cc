@@ -46,12 +46,13 @@ DataSpec SpecFrom(Draw draw) {
     ColumnSpec& column = data.columns.emplace_back();
     column.name = draw.Word();
     column.from = {"c" + std::to_string(draw.Byte() % 4), "c1"};
-    column.kind = static_cast<ColumnKind>(draw.Byte() % 4);
+    column.kind = static_cast<ColumnKind>(draw.Byte() % 5);
     const uint8_t transforms = draw.Byte();
     if (transforms & 1) column.fill = draw.Number();
     if (transforms & 2) column.least = draw.Number();
     if (transforms & 4) column.most = draw.Number();
     column.log = (transforms & 8) != 0;
+    column.key_is_text = (transforms & 16) != 0;
     column.deviation = draw.Number();
     column.boundaries = {draw.Number(), draw.Number()};
     column.vocabulary = {draw.Word(), draw.Word()};

@@ -65,7 +65,7 @@ TEST(LibsvmRecordsTest, ARecordThatCannotBeReadIsWrongAlone) {
 
 TEST(LibsvmRecordsTest, OtherFieldsAreRefused) {
   EXPECT_EQ(Scan("1 1:1\n", {"age"}).error,
-            "source has no field 'age'; it has label, features (the row), and 1, 2, ...");
+            "source has no field 'age'; it has label, features (the row), indices (keys), and 1, 2, ...");
 }
 
 TEST(LibsvmRecordsTest, FileLooksLikeIt) {

@@ -63,11 +63,22 @@ data:
   columns: [{name: x}]
   label: {column: y}
 )";
-const std::map<std::string, int> kLayerOf = {
-    {"dense", 0}, {"activation", 1}, {"dropout", 2}, {"add", 3}, {"concat", 4}};
+constexpr char kLeastOfTables[] = R"(name: least
+model:
+  tables: [{name: t, width: 2}]
+  layers: [{embedding: {table: t, column: x}}, {dense: {units: 2}}]
+data:
+  format: csv
+  train: a.csv
+  columns: [{name: x, key: integer}]
+  label: {column: y}
+)";
+const std::map<std::string, int> kLayerOf = {{"dense", 0}, {"activation", 1}, {"dropout", 2},
+                                             {"add", 3},   {"concat", 4},     {"embedding", 0}};
 
 const char* LeastFor(const std::string& key) {
   if (absl::StartsWith(key, "model.variables")) return kLeastOfPython;
+  if (absl::StartsWith(key, "model.table") || absl::StrContains(key, ".embedding")) return kLeastOfTables;
   const bool of_records = absl::StartsWith(key, "data.columns") || absl::StartsWith(key, "data.label") ||
                           key == "data.skip" || key == "data.blockExamples" || key == "data.order" ||
                           key == "data.decimal";
@@ -153,11 +164,16 @@ TEST(JobDocs, DocumentedDefaultsAreTheParsers) {
         if (is_its) overrides = {absl::StrCat("training.optimizer.name=", kind.name)};
       }
     }
-    if (absl::StrContains(row.key, "schedule.decay")) {
-      overrides = {"training.optimizer.schedule={name: step, stepEvery: 9}"};
+    for (const auto& kind : kTableOptimizers) {
+      for (const OptimizerNumber& number : NumbersOf(kind.value)) {
+        const bool is_its = row.key == absl::StrCat("model.tables.*.optimizer.", number.key);
+        if (is_its) overrides = {absl::StrCat("model.tables.0.optimizer.name=", kind.name)};
+      }
     }
+    const std::string schedule = PathOf(row.key.substr(0, row.key.find(".schedule"))) + ".schedule";
+    if (absl::StrContains(row.key, "schedule.decay")) overrides = {schedule + "={name: step, stepEvery: 9}"};
     if (absl::StrContains(row.key, "schedule.finalShare") || absl::StrContains(row.key, "schedule.totalSteps")) {
-      overrides = {"training.optimizer.schedule.name=cosine"};
+      overrides = {schedule + ".name=cosine"};
     }
     if (absl::StrContains(row.key, "sspBound")) overrides = {"training.consistency=ssp"};
     if (absl::StrContains(row.key, "backupWorkers")) overrides = {"training.consistency=sync"};

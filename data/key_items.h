@@ -1,0 +1,44 @@
+// KeyItems: the keys that one field has in one record, of formats that have lists.
+//
+//   const KeyWidths widths = KeyWidthsOf(job.data);
+//   std::vector<KeyItems> items = KeyItemsFor(widths, wanted);   // of each wanted field
+//   if (items[0].has_keys()) items[0].Add(std::string_view("a"));
+//   values[0] = items[0].value();
+//
+// Cost: at most one item more than the field's columns take is kept, however long a list is.
+// Tests: tests/unit/data/key_columns_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "data/record_format.h"
+#include "job/data_spec.h"
+
+namespace downpour {
+
+// Of the fields that columns of keys read: how many keys the widest of these takes.
+using KeyWidths = std::map<std::string, size_t>;
+KeyWidths KeyWidthsOf(const DataSpec& data);
+
+class KeyItems {
+ public:
+  explicit KeyItems(size_t most = 0) : most_(most) {}
+
+  bool has_keys() const { return most_ > 0; }  // whether some column reads keys from the field
+  void Clear() { items_.clear(); }
+  // What stands for nothing is no key. One more than `most` shows that there are too many.
+  void Add(const FieldItem& item);
+  FieldValue value() const;  // nothing, one, or FieldItems until the next Clear
+
+ private:
+  const size_t most_;
+  std::vector<FieldItem> items_;
+};
+
+std::vector<KeyItems> KeyItemsFor(const KeyWidths& widths, absl::Span<const std::string> wanted);
+
+}  // namespace downpour
