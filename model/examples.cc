@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "data/sample_ids.h"
+#include "model/embedding_rows.h"
 
 namespace downpour {
 namespace {
@@ -31,7 +32,7 @@ BatchInputs ExampleBatch::inputs() const {
 }
 
 InputType Examples::input_type() const {
-  const bool is_bytes = is_one_alone() && data_->columns()[columns_[0]].type == ColumnType::kBytes;
+  const bool is_bytes = is_one_alone_ && data_->columns()[columns_[0]].type == ColumnType::kBytes;
   return is_bytes ? InputType::kBytes : InputType::kFp32;
 }
 
@@ -52,7 +53,8 @@ absl::Status Examples::FindColumns(const DataSpec& data, const ModelSpec& model)
   if (!data.has_records()) {
     CHECK_EQ(data_->columns().size(), size_t{2}) << "a format with several inputs";
     columns_ = {1 - *label, *label};
-    width_ = data_->columns()[columns_[0]].width;
+    is_one_alone_ = true;
+    width_ = inputs_width_ = data_->columns()[columns_[0]].width;
     return absl::OkStatus();
   }
   for (const InputSpec& input : model.inputs) {
@@ -60,12 +62,18 @@ absl::Status Examples::FindColumns(const DataSpec& data, const ModelSpec& model)
       const std::optional<size_t> column = FindColumn(*data_, name);
       CHECK(column) << name;  // which the parser holds against data.columns
       const Column& found = data_->columns()[*column];
-      const Place place{width_, found.type == ColumnType::kInt64 ? found.categories : found.width};
+      const Place place{inputs_width_, found.type == ColumnType::kInt64 ? found.categories : found.width};
       columns_.push_back(*column);
       places_.push_back(place);
-      width_ += place.width;
+      inputs_width_ += place.width;
     }
   }
+  for (const std::string& name : KeyColumnsOf(model)) {
+    const std::optional<size_t> column = FindColumn(*data_, name);
+    CHECK(column && data_->columns()[*column].type == ColumnType::kInt64) << name;  // likewise
+    columns_.push_back(*column);
+  }
+  width_ = inputs_width_ + EmbeddingWidthOf(model);
   columns_.push_back(*label);
   return absl::OkStatus();
 }
@@ -108,13 +116,14 @@ absl::Status Examples::Read(absl::Span<const uint64_t> ids, ExampleBatch* batch)
     const auto& classes = std::get<std::vector<int64_t>>(batch->columns.back());
     batch->classes.assign(classes.begin(), classes.end());
   }
-  if (!is_one_alone()) Expand(ids.size(), batch);
+  if (!is_one_alone_) Expand(ids.size(), batch);
   return absl::OkStatus();
 }
 
 void Examples::Expand(size_t examples, ExampleBatch* batch) const {
   const auto width = static_cast<size_t>(width_);
-  batch->expanded.assign(examples * width, 0);
+  batch->expanded.resize(examples * width);
+  for (size_t i = 0; i < examples; ++i) std::fill_n(batch->expanded.data() + i * width, inputs_width_, 0.0f);
   for (size_t column = 0; column < places_.size(); ++column) {
     float* to = batch->expanded.data() + places_[column].first;
     if (const auto* categories = std::get_if<std::vector<int64_t>>(&batch->columns[column])) {

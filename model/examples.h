@@ -1,4 +1,4 @@
-// The examples of a set as a model takes them: its inputs side by side, and labels.
+// The examples of a set as a model takes them: its inputs side by side, the keys of its tables, and labels.
 //
 //   auto train = Examples::Open(job.data, job.data.train, job.model);
 //   ExampleBatch batch;
@@ -6,7 +6,8 @@
 //   status = graph.LoadBatch(batch.inputs(), batch.classes, batch.numbers);
 //
 // Shapes: of data with records an input has its columns in the job's order; a number is itself, a category one-hot, so
-//   that an example has as many floats as the inputs are wide. Of IDX an example is its image, bytes as they lie.
+//   that an example has as many floats as the inputs are wide. Behind them is room for what embedding layers yield,
+//   which their rows' holder fills in (embedding_rows.h). Of IDX an example is its image, bytes as they lie.
 // Cost: of opening what OpenDataset costs; labels are counted in one pass over IDX, and over a sample of records:
 //   kMostCounted examples, in runs spread over the whole set.
 // Errors: the data set's, with file and place.
@@ -32,7 +33,7 @@ struct ExampleBatch {
   std::vector<float> numbers;    // likewise; empty where classes are learned
   BatchInputs inputs() const;
 
-  std::vector<ColumnValues> columns;  // as they were read; those of the inputs, then the label
+  std::vector<ColumnValues> columns;  // as they were read; those of the inputs, of keys, then the label
   std::vector<float> expanded;        // of columns that are not one alone
 };
 
@@ -45,6 +46,11 @@ class Examples {
   const Dataset& data() const { return *data_; }
   uint64_t size() const { return data_->size(); }
   int64_t width() const { return width_; }
+  int64_t inputs_width() const { return inputs_width_; }  // of which so many are the inputs'
+  // Those that KeyColumnsOf(model) names.
+  absl::Span<const ColumnValues> KeysOf(const ExampleBatch& batch) const {
+    return absl::MakeConstSpan(batch.columns).subspan(places_.size(), columns_.size() - places_.size() - 1);
+  }
   InputType input_type() const;
   // One more than the largest class that was counted; 0 where numbers are learned.
   int64_t classes() const { return static_cast<int64_t>(label_counts_.size()); }
@@ -60,13 +66,14 @@ class Examples {
 
   absl::Status FindColumns(const DataSpec& data, const ModelSpec& model);
   absl::Status LookAtLabels(const DataSpec& data);
-  bool is_one_alone() const { return places_.empty(); }
   void Expand(size_t examples, ExampleBatch* batch) const;
 
   std::unique_ptr<Dataset> data_;
   std::vector<size_t> columns_;  // in data_; the last one is the label
-  std::vector<Place> places_;    // of the columns before it; none where one column is all of an example
+  std::vector<Place> places_;    // of the inputs' columns, which come first; none where one column is all of an example
+  bool is_one_alone_ = false;
   int64_t width_ = 0;
+  int64_t inputs_width_ = 0;
   std::vector<uint64_t> label_counts_;
   double variance_ = 0;  // of labels that are numbers
 };

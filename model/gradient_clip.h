@@ -4,6 +4,8 @@
 //
 // Order: first each element to at most clipValue, as torch.nn.utils.clip_grad_value_. Then, if the Euclidean norm of
 //   all variables together is above clipNorm, all are scaled to it, as torch.nn.utils.clip_grad_norm_.
+// Tables: rows are not clipped, nor are they part of the norm. Their optimizers have no clipping, and a step has the
+//   gradients of few of them.
 // Cost: one pass for the values, and up to two for the norm. With a norm nothing leaves before all is computed.
 // Errors: none. Where the norm is not finite every number becomes NaN, so that no slice applies the step.
 // Source: Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013, Algorithm 1.

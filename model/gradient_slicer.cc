@@ -11,6 +11,7 @@ namespace downpour {
 GradientSlicer::GradientSlicer(const SliceGrid* grid, const OptimizerSpec& optimizer)
     : grid_(grid), clip_(optimizer), slices_of_(grid->variables.size()) {
   for (const Slice& slice : grid->slices) {
+    if (grid->IsBucket(slice.id)) break;
     slices_of_[slice.variable].push_back(slice.id);
     if (grid->wire == WireFormat::kBf16) residuals_.emplace_back(static_cast<size_t>(slice.elements));
   }

@@ -19,8 +19,9 @@ int64_t WidthOf(const std::vector<int64_t>& shape) {
   return width;
 }
 
-// The first layer's gradients are kept: they leave with the step's end.
+// The first layer's gradients are kept: they leave with the step's end. Embeddings have none that leave so.
 void HandOut(VariableGradients gradients, const Graph::Ready& ready, VariableGradients* last) {
+  if (gradients.empty()) return;
   if (gradients.front().first == 0) {
     *last = std::move(gradients);
   } else {
@@ -44,14 +45,22 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int
 absl::Status Graph::Build(const ModelSpec& model) {
   auto variables = InferVariables(model);  // refuses whatever does not fit, so that the rest need not look again
   if (!variables.ok()) return variables.status();
-  const ModelShapes shapes = InferShapes(model);
   if (absl::Status status = AddParameters(*std::move(variables)); !status.ok()) return status;
+  if (absl::Status status = AddLayers(model); !status.ok()) return status;
   int64_t input_width = 0;
-  for (const InputSpec& input : model.inputs) {
-    nodes_.emplace_back().output.cols = WidthOf(input.shape);
-    input_width += nodes_.back().output.cols;
-  }
+  for (const Node& node : nodes_) input_width += node.layer == nullptr ? node.output.cols : 0;
+  const auto allocate = [this](auto... matrix) { return AllocateMatrix(matrix...); };
+  const BatchMemory::Shapes batches{max_batch_, input_width, input_type_, output_width(), model.loss};
+  if (absl::Status status = batches_.Allocate(batches, allocate); !status.ok()) return status;
+  PlanBackward();
+  if (absl::Status status = AddEmbeddingGradients(); !status.ok()) return status;
+  if (absl::Status status = AddSeeds(model); !status.ok()) return status;
+  return AddTotals();
+}
 
+absl::Status Graph::AddLayers(const ModelSpec& model) {
+  const ModelShapes shapes = InferShapes(model);
+  for (const InputSpec& input : model.inputs) nodes_.emplace_back().output.cols = WidthOf(input.shape);
   std::map<std::string, size_t> by_name;
   for (size_t i = 0; i < model.inputs.size(); ++i) by_name[model.inputs[i].name] = i;
   size_t next_variable = 0;
@@ -60,6 +69,13 @@ absl::Status Graph::Build(const ModelSpec& model) {
     std::vector<size_t> from;
     for (const std::string& name : layer.from) from.push_back(by_name.at(name));
     by_name[layer.name] = nodes_.size();
+    if (std::holds_alternative<EmbeddingSpec>(layer.op)) {
+      embeddings_.push_back(nodes_.size());
+      Node& node = nodes_.emplace_back();
+      node.output.cols = WidthOf(shapes.outputs[i]);
+      node.trainable = true;
+      continue;
+    }
     // The last one's output goes into the loss, with all bits.
     const FloatFormat output = i + 1 == model.layers.size() ? FloatFormat::kFp32 : FloatFormat::kFactor;
     std::vector<size_t> own(shapes.variable_counts[i]);
@@ -67,13 +83,28 @@ absl::Status Graph::Build(const ModelSpec& model) {
     absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), output, std::move(from), std::move(own));
     if (!status.ok()) return status;
   }
+  if (nodes_.back().layer != nullptr) return absl::OkStatus();
+  // What the batch brings may be rounded, and is a part of its rows: as the output it is copied.
+  const LayerSpec copy{model.layers.back().name, {}, ActivationSpec{Activation::kNone}};
+  return AddLayer(copy, nodes_.back().output.cols, FloatFormat::kFp32, {nodes_.size() - 1}, {});
+}
 
-  const auto allocate = [this](auto... matrix) { return AllocateMatrix(matrix...); };
-  const BatchMemory::Shapes batches{max_batch_, input_width, input_type_, output_width(), model.loss};
-  if (absl::Status status = batches_.Allocate(batches, allocate); !status.ok()) return status;
-  PlanBackward();
-  if (absl::Status status = AddSeeds(model); !status.ok()) return status;
-  return AddTotals();
+// Of fp32, so that they can be read.
+absl::Status Graph::AddEmbeddingGradients() {
+  int64_t width = 0;
+  for (const size_t i : embeddings_) width += nodes_[i].output.cols;
+  auto memory = AllocateMatrix(width == 0 ? 0 : max_batch_, width, FloatFormat::kFp32);
+  if (!memory.ok()) return memory.status();
+  embedding_gradients_ = *memory;
+  int64_t first = 0;
+  for (const size_t i : embeddings_) {
+    nodes_[i].gradient = embedding_gradients_.Columns(first, nodes_[i].output.cols);
+    first += nodes_[i].output.cols;
+  }
+  if (only_counts_ || width == 0 || backend_.memory_is_host()) return absl::OkStatus();
+  auto read = backend_.AllocateHost(static_cast<size_t>(memory->elements()) * sizeof(float));
+  if (read.ok()) read_embedding_gradients_ = *std::move(read);
+  return read.status();
 }
 
 absl::Status Graph::AddSeeds(const ModelSpec& model) {
@@ -91,6 +122,8 @@ void Graph::PlanBackward() {
     if (!nodes_[i].trainable) continue;
     for (size_t from : nodes_[i].from) nodes_[i].adds.push_back(!read.insert(from).second);
   }
+  // Backward goes on until the first embedding has its gradient.
+  if (!embeddings_.empty() && (stops_.empty() || embeddings_[0] < stops_.back())) stops_.push_back(embeddings_[0]);
 }
 
 // Zeros lie ready to be copied: brought up each time they would cost each step the way from one stream to another.
@@ -289,11 +322,13 @@ absl::Status Graph::FinishDownloads(const Ready& ready, VariableGradients* last)
 }
 
 absl::Status Graph::BackwardParameters(const Pass& pass, const Node& node) {
+  if (node.layer == nullptr) return absl::OkStatus();
   return node.layer->BackwardParameters(pass, InputsOf(node), node.output.Rows(batches_.size()),
                                         node.gradient.Rows(batches_.size()));
 }
 
 absl::Status Graph::BackwardInputs(const Pass& pass, const Node& node) {
+  if (node.layer == nullptr) return absl::OkStatus();
   return node.layer->BackwardInputs(pass, node.output.Rows(batches_.size()), node.gradient.Rows(batches_.size()),
                                     TargetsOf(node));
 }
@@ -359,6 +394,16 @@ absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready&
   if (!status.ok()) return status;
   result.loss = totals->loss;
   return result;
+}
+
+absl::StatusOr<const float*> Graph::ReadEmbeddingGradients() {
+  if (backend_.memory_is_host()) return embedding_gradients_.data;
+  auto* const to = static_cast<float*>(read_embedding_gradients_.get());
+  const auto bytes = static_cast<size_t>(batches_.size() * embedding_gradients_.cols) * sizeof(float);
+  absl::Status status = backend_.Download(embedding_gradients_.data, bytes, to);
+  if (status.ok()) status = backend_.Synchronize();
+  if (!status.ok()) return status;
+  return to;
 }
 
 absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {

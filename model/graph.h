@@ -4,8 +4,10 @@
 //   (*graph)->SetParameters(variable, offset, values);           // for all of them, before the first batch
 //   (*graph)->LoadBatch(inputs, labels);
 //   auto result = (*graph)->Train(plan.DrawSeed(lease, step, 0), [](VariableGradients ready) { ... });
+//   auto gradients = (*graph)->ReadEmbeddingGradients();         // after each batch, where the model has embeddings
 //
-// Shapes: an example is all inputs side by side, input_width() numbers; for its label see batch_memory.h.
+// Shapes: an example is all inputs side by side, input_width() numbers; for its label see batch_memory.h. What
+//   embedding layers yield comes from outside: inputs end with it, layer by layer in the order of the model.
 // Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
@@ -82,13 +84,16 @@ class Graph {
   // What the last step or evaluation gave, [examples, output_width()] row by row; a whole number of rows, at most those
   // of its batch.
   absl::Status ReadOutputs(absl::Span<float> outputs);
+  // Of what embedding layers yielded, as the batch that was trained last had it: [examples, their width in all] row by
+  // row, until the next batch is trained.
+  absl::StatusOr<const float*> ReadEmbeddingGradients();
 
  private:
   struct Node {
-    std::unique_ptr<Layer> layer;  // null for an input
+    std::unique_ptr<Layer> layer;  // null for an input and for an embedding, which the batch brings
     std::vector<size_t> from;
     std::vector<size_t> variables;
-    bool trainable = false;  // has variables, or reads a node that is
+    bool trainable = false;  // has variables, is an embedding, or reads a node that is trainable
     Matrix output;           // for max_batch rows, as is the next
     Matrix gradient;         // only where trainable
     std::vector<bool> adds;  // by `from`: its gradient is added to that of a reader that comes first in backward
@@ -99,6 +104,8 @@ class Graph {
   absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch) const;
   absl::Status OutOfMemoryError(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
   absl::Status Build(const ModelSpec& model);
+  absl::Status AddLayers(const ModelSpec& model);
+  absl::Status AddEmbeddingGradients();
   absl::Status AddTotals();
   absl::Status AddSeeds(const ModelSpec& model);
   void PlanBackward();
@@ -141,9 +148,12 @@ class Graph {
   BatchMemory batches_;
   Matrix totals_;  // the memory of a BatchTotals, as are the next
   Matrix zero_totals_;
-  Matrix seeds_;                       // the memory of a number for each node, where any of them draws
-  std::shared_ptr<void> read_totals_;  // the host's, for a device to write to
-  int64_t summed_ = 0;                 // examples whose gradients are summed and have not left
+  Matrix seeds_;                                    // the memory of a number for each node, where any of them draws
+  std::vector<size_t> embeddings_;                  // nodes
+  Matrix embedding_gradients_;                      // theirs, side by side, for max_batch rows
+  std::shared_ptr<void> read_embedding_gradients_;  // the host's, for a device to write to, as is the next
+  std::shared_ptr<void> read_totals_;
+  int64_t summed_ = 0;  // examples whose gradients are summed and have not left
   StepRecordings recordings_;
 };
 

@@ -9,7 +9,7 @@
 // Order: a graph gets the same bits whether something was packed or not; slice_frames.h says when it counts.
 // Cost: Pack takes one pass on the CPU, and then Load none. Twice what the parameters take on the device is pinned;
 //   where memory_is_host(), or the host can pin no more, nothing is packed.
-// Errors: of Open: the backend's. Of Load: INVALID_ARGUMENT for what is no slice of the grid; else the backend's.
+// Errors: of Open: the backend's. Of Load: INVALID_ARGUMENT for what is no slice of a variable; else the backend's.
 // Threads: Pack on one; the others, which alone call the backend, on another one, beside it.
 // Tests: tests/unit/model/parameter_loader_test.cc, trainer_parameters_test.cc; across devices
 //   tests/parity/model_parity_test.cc: the same bits.
@@ -27,7 +27,7 @@
 
 namespace downpour {
 
-// INVALID_ARGUMENT for what is no slice of the grid as it travels.
+// INVALID_ARGUMENT for what is no slice of a variable as it travels.
 absl::Status CheckValues(const SliceGrid& grid, SliceId id, const Payload& values);
 
 class ParameterLoader {

@@ -39,6 +39,7 @@ absl::Status SliceFrames::Open(const SliceGrid& grid, std::vector<bool> rounded,
   std::vector<size_t> sizes;
   size_t total = 0;
   for (const Slice& slice : grid.slices) {
+    if (grid.IsBucket(slice.id)) break;
     const size_t number = rounded[slice.variable] ? sizeof(Bf16) : sizeof(float);
     sizes.push_back(Aligned(static_cast<size_t>(slice.elements) * number));
     total += std::tuple_size_v<Frames> * sizes.back();
@@ -78,7 +79,7 @@ SliceFrames::Frame* SliceFrames::FrameToWrite(Frames& frames) {
 
 void SliceFrames::Pack(SliceId id, const Payload& values) {
   std::unique_lock lock(mutex_);
-  if (!open_ || !grid_->Contains(id) || values.size() != grid_->WireBytes(id)) return;
+  if (!open_ || ToNumber(id) >= frames_.size() || values.size() != grid_->WireBytes(id)) return;
   Frames& frames = frames_[ToNumber(id)];
   Frame* const to = FrameToWrite(frames);
   if (to == nullptr) return;

@@ -9,7 +9,7 @@
 // Order: what was packed is given for the very payload that it was made of, which is held so long, and once. Of each
 //   slice the newest stays.
 // Cost: Pack takes one pass on the CPU. Of each slice there are two frames: one is read while the next values come.
-// Errors: of Open: those of `allocate`. Pack passes over what is no slice of the grid and over what finds no frame.
+// Errors: of Open: those of `allocate`. Pack passes over what is no slice of a variable and over what finds no frame.
 // Threads: Pack on one, the others on another one, beside it. Close waits for the slice that is being packed.
 // Tests: tests/unit/model/parameter_loader_test.cc.
 #pragma once

@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "job/job_names.h"
 #include "job/slice_grid.h"
+#include "model/embedding_rows.h"
 #include "model/examples.h"
 #include "model/gradient_slicer.h"
 #include "model/graph.h"
@@ -107,7 +108,28 @@ class Trainer::Session {
             .guesses = {guess_of(train_), guess_of(eval_)}};
   }
 
+  absl::StatusOr<KeysFound> Find(const FindKeys& request) {
+    if (!rows_) return KeysFound();
+    found_of_ = nullptr;
+    const std::optional<Examples>& from = request.step ? train_ : eval_;
+    absl::Status status = request.step ? FindExamples(request.step->first, request.step->second)
+                                       : FindEvalExamples(request.first_batch, request.batches);
+    if (!status.ok()) return status;
+    rows_->Begin();
+    for (size_t before = 0; before < ids_.size(); before += batch_size_) {
+      const auto batch = absl::MakeConstSpan(ids_).subspan(before, batch_size_);
+      if (status = Read(*from, batch); !status.ok()) return status;
+      rows_->Find(from->KeysOf(batch_), batch.size());
+    }
+    auto keys = rows_->Keys();
+    if (!keys.ok()) return keys.status();
+    found_of_ = &from;
+    found_ = ids_;
+    return KeysFound{*std::move(keys)};
+  }
+
   void Train(const TrainStep& request, const Done& done) {
+    slicer_.Settle(request.settled);
     auto last = local_ ? ComputeLocalSteps(request) : ComputeStep(request, done);
     parameters_.EndStep(last.ok());
     last.ok() ? done(absl::OkStatus(), *std::move(last)) : done(last.status(), {});
@@ -128,27 +150,25 @@ class Trainer::Session {
       local_->Reset();
       if (absl::Status status = SetParameters(); !status.ok()) return status;
     }
-    const uint64_t total = eval_size() / batch_size_ + (eval_size() % batch_size_ != 0);
-    if (request.first_batch > total || request.batches > total - request.first_batch) {
-      return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
-                                                request.first_batch + request.batches, " of ", total));
-    }
+    if (absl::Status status = FindEvalExamples(request.first_batch, request.batches); !status.ok()) return status;
+    if (absl::Status status = LoadRows(eval_, request.updates); !status.ok()) return status;
     Evaluated evaluated;
     evaluated.metric_sums.resize(CountMetricSums(metrics_));
-    const uint64_t end = request.first_batch + request.batches;
-    for (uint64_t batch = request.first_batch; batch < end; ++batch) {
-      ids_ = EvalBatch(batch);
-      if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
+    const auto batch = [&](uint64_t number) {
+      return absl::MakeConstSpan(ids_).subspan(number * batch_size_, batch_size_);
+    };
+    for (uint64_t number = 0; number < request.batches; ++number) {
+      if (absl::Status status = LoadBatch(*eval_, batch(number), number); !status.ok()) return status;
       const std::vector<float> labels = metrics_.empty() ? std::vector<float>() : Labels();  // before the next ones
       auto totals = graph_->Evaluate([&] {
-        if (batch + 1 < end) PrefetchBatch(*eval_, EvalBatch(batch + 1));
+        if (number + 1 < request.batches) PrefetchBatch(*eval_, batch(number + 1));
       });
       if (!totals.ok()) return totals.status();
       evaluated.loss_sum += totals->loss;
       evaluated.correct += totals->correct;
-      evaluated.examples += ids_.size();
+      evaluated.examples += batch(number).size();
       if (metrics_.empty()) continue;
-      outputs_.resize(ids_.size() * static_cast<size_t>(graph_->output_width()));
+      outputs_.resize(batch(number).size() * static_cast<size_t>(graph_->output_width()));
       if (absl::Status status = graph_->ReadOutputs(absl::MakeSpan(outputs_)); !status.ok()) return status;
       AddMetricSums(metrics_, model_.loss, outputs_, labels, absl::MakeSpan(evaluated.metric_sums));
     }
@@ -170,7 +190,10 @@ class Trainer::Session {
     auto grid = GridOf(job.model, job.training.wire);
     if (!grid.ok()) return grid.status();
     grid_ = *std::move(grid);
-    for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
+    for (const Slice& slice : grid_.slices) {
+      if (!grid_.IsBucket(slice.id)) missing_.insert(slice.id);
+    }
+    if (job.model.has_tables()) rows_.emplace(job.model, &grid_);
     slicer_ = GradientSlicer(&grid_, job.training.servers_optimizer());
 
     auto graph = Graph::Create(job.model, job.training.batch_size, backend, train_->input_type());
@@ -183,8 +206,10 @@ class Trainer::Session {
     return parameters_.Open(grid_, *graph_, backend);
   }
 
+  // Those of variables.
   absl::Status Load(const SliceValues& updates) {
     for (const auto& [id, values] : updates) {
+      if (grid_.Contains(id) && grid_.IsBucket(id)) continue;
       absl::Status status = local_ ? CheckValues(grid_, id, values) : parameters_.Load(id, values);
       if (!status.ok()) return status;
       if (local_) local_->Set(id, values);
@@ -192,6 +217,13 @@ class Trainer::Session {
     }
     if (missing_.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
+  }
+
+  // Those of the examples at hand, whose keys were found.
+  absl::Status LoadRows(const std::optional<Examples>& from, const SliceValues& updates) {
+    if (!rows_ || ids_.empty()) return absl::OkStatus();
+    if (found_of_ == &from && found_ == ids_) return rows_->SetRows(updates);
+    return absl::FailedPreconditionError("a step or an evaluation whose keys were not found right before");
   }
 
   // To the graph, as local steps left them.
@@ -203,47 +235,67 @@ class Trainer::Session {
     return absl::OkStatus();
   }
 
-  std::vector<uint64_t> EvalBatch(uint64_t batch) const {
-    const uint64_t first = batch * batch_size_;
-    std::vector<uint64_t> ids(std::min(batch_size_, eval_size() - first));
-    std::iota(ids.begin(), ids.end(), first);
-    return ids;
+  absl::Status FindEvalExamples(uint64_t first_batch, uint64_t batches) {
+    const uint64_t total = eval_size() / batch_size_ + (eval_size() % batch_size_ != 0);
+    if (first_batch > total || batches > total - first_batch) {
+      return absl::OutOfRangeError(
+          absl::StrCat("eval batches ", first_batch, " to ", first_batch + batches, " of ", total));
+    }
+    const uint64_t first = std::min(first_batch * batch_size_, eval_size());
+    ids_.resize(std::min(batches * batch_size_, eval_size() - first));
+    std::iota(ids_.begin(), ids_.end(), first);
+    return absl::OkStatus();
   }
 
   bool InPlan(LeaseId lease, Step step) const {
     return plan_.Contains(lease) && step >= 1 && step <= plan_.StepsOf(lease);
   }
 
-  absl::Status LoadBatch(const Examples& examples, absl::Span<const uint64_t> ids) {
-    const bool is_there = ahead_of_ == &examples && absl::MakeConstSpan(ahead_) == ids;
-    ahead_of_ = nullptr;
-    return is_there ? absl::OkStatus() : Upload(examples, ids);
+  bool WasRead(const Examples& examples, absl::Span<const uint64_t> ids) const {
+    return read_of_ == &examples && absl::MakeConstSpan(read_) == ids;
+  }
+
+  // `number`: of the batch in its step or evaluation.
+  absl::Status LoadBatch(const Examples& examples, absl::Span<const uint64_t> ids, size_t number) {
+    const bool is_there = std::exchange(is_up_, false) && WasRead(examples, ids);
+    return is_there ? absl::OkStatus() : Upload(examples, ids, number);
   }
 
   // The batch that will most likely be asked for next. If it cannot be had, that is told when it is: it is read again.
-  void PrefetchBatch(const Examples& examples, std::vector<uint64_t> ids) {
-    ahead_ = std::move(ids);
-    ahead_of_ = Upload(examples, ahead_).ok() ? &examples : nullptr;
+  // Of one with embeddings the rows are still to come.
+  void PrefetchBatch(const Examples& examples, absl::Span<const uint64_t> ids) {
+    is_up_ = rows_ ? (Read(examples, ids).IgnoreError(), false) : Upload(examples, ids, 0).ok();
   }
 
-  absl::Status Upload(const Examples& examples, absl::Span<const uint64_t> ids) {
-    if (absl::Status status = examples.Read(ids, &batch_); !status.ok()) return status;
+  absl::Status Upload(const Examples& examples, absl::Span<const uint64_t> ids, size_t number) {
+    if (absl::Status status = Read(examples, ids); !status.ok()) return status;
+    if (rows_) {
+      rows_->Pool(number, static_cast<size_t>(examples.width()), batch_.expanded.data() + examples.inputs_width());
+    }
     return graph_->LoadBatch(batch_.inputs(), batch_.classes, batch_.numbers);
   }
 
-  // Those of the batch that was brought up last.
+  absl::Status Read(const Examples& examples, absl::Span<const uint64_t> ids) {
+    if (WasRead(examples, ids)) return absl::OkStatus();
+    read_of_ = nullptr;
+    if (absl::Status status = examples.Read(ids, &batch_); !status.ok()) return status;
+    read_of_ = &examples;
+    read_.assign(ids.begin(), ids.end());
+    return absl::OkStatus();
+  }
+
+  // Those of the batch that was read last.
   std::vector<float> Labels() const {
     if (!batch_.numbers.empty()) return batch_.numbers;
     return {batch_.classes.begin(), batch_.classes.end()};
   }
 
-  absl::Status FindExamples(const TrainStep& request) {
-    if (!InPlan(request.lease, request.step)) {
+  absl::Status FindExamples(LeaseId lease, Step step) {
+    if (!InPlan(lease, step)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
+          absl::StrCat("step ", step, " of lease ", ToNumber(lease), " is not in the plan"));
     }
-    slicer_.Settle(request.settled);
-    plan_.Examples(request.lease, request.step, &ids_);
+    plan_.Examples(lease, step, &ids_);
     return absl::OkStatus();
   }
 
@@ -253,19 +305,20 @@ class Trainer::Session {
     std::vector<uint64_t> next;
     plan_.Examples(request.next->first, request.next->second, &next);
     next.resize(std::min(next.size(), batch_size_));
-    PrefetchBatch(*train_, std::move(next));
+    PrefetchBatch(*train_, next);
   }
 
   // Each batch by itself, on what the ones before it made of the parameters. Nothing leaves before the last one.
   absl::StatusOr<Gradients> ComputeLocalSteps(const TrainStep& request) {
-    if (absl::Status status = FindExamples(request); !status.ok()) return status;
+    if (absl::Status status = FindExamples(request.lease, request.step); !status.ok()) return status;
     if (absl::Status status = Load(request.updates); !status.ok()) return status;
     local_->Begin(request);
     const auto all = absl::MakeConstSpan(ids_);
     double loss_sum = 0;
     uint64_t batch = 0;
     for (size_t before = 0; before < all.size(); before += batch_size_, ++batch) {
-      if (absl::Status status = LoadBatch(*train_, all.subspan(before, batch_size_)); !status.ok()) return status;
+      const auto ids = all.subspan(before, batch_size_);
+      if (absl::Status status = LoadBatch(*train_, ids, batch); !status.ok()) return status;
       if (absl::Status status = SetParameters(); !status.ok()) return status;
       VariableGradients gradients;
       const auto take = [&](VariableGradients ready) {
@@ -274,8 +327,7 @@ class Trainer::Session {
       const auto prefetch = [&] {
         const auto next = all.subspan(std::min(before + batch_size_, all.size()));
         if (next.empty()) return LoadNextStep(request);
-        const auto some = next.subspan(0, batch_size_);
-        PrefetchBatch(*train_, {some.begin(), some.end()});
+        PrefetchBatch(*train_, next.subspan(0, batch_size_));
       };
       auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), take, BatchInStep(), prefetch);
       if (!trained.ok()) return trained.status();
@@ -291,7 +343,8 @@ class Trainer::Session {
 
   // Hands out all gradients but the last ones, which it returns: all of them where their norm is to be known first.
   absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
-    if (absl::Status status = FindExamples(request); !status.ok()) return status;
+    if (absl::Status status = FindExamples(request.lease, request.step); !status.ok()) return status;
+    if (absl::Status status = LoadRows(train_, request.updates); !status.ok()) return status;
     const GradientSlicer::StepName name = {request.lease, request.step};
     VariableGradients ready;  // and not handed out
     const auto take = [&](VariableGradients gradients) {
@@ -308,18 +361,28 @@ class Trainer::Session {
     for (uint64_t batch = 0; place.before < place.examples; ++batch) {
       const auto ids = absl::MakeConstSpan(ids_).subspan(static_cast<size_t>(place.before), batch_size_);
       // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
-      if (absl::Status status = LoadBatch(*train_, ids); !status.ok()) return status;
+      if (absl::Status status = LoadBatch(*train_, ids, batch); !status.ok()) return status;
       if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
       auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, prefetch);
       if (!trained.ok()) return trained.status();
+      if (absl::Status status = AddRowGradients(batch); !status.ok()) return status;
       result = *std::move(trained);
       place.before += static_cast<int64_t>(ids.size());
     }
     take(std::move(result.last));
-    return Gradients{.slices = slicer_.SliceGradients(name, std::move(ready)),
-                     .last = true,
-                     .loss_sum = result.loss,
-                     .examples = ids_.size()};
+    Gradients last{.slices = slicer_.SliceGradients(name, std::move(ready)),
+                   .last = true,
+                   .loss_sum = result.loss,
+                   .examples = ids_.size()};
+    if (rows_) rows_->AppendGradients(&last.slices);
+    return last;
+  }
+
+  absl::Status AddRowGradients(size_t batch) {
+    if (!rows_) return absl::OkStatus();
+    auto gradients = graph_->ReadEmbeddingGradients();
+    if (gradients.ok()) rows_->AddGradients(batch, rows_->width(), *gradients);
+    return gradients.status();
   }
 
   uint64_t eval_size() const { return eval_ ? eval_->size() : 0; }
@@ -331,17 +394,21 @@ class Trainer::Session {
   Plan plan_;
   size_t batch_size_ = 1;
   SliceGrid grid_;
-  std::set<SliceId> missing_;  // never loaded
+  std::set<SliceId> missing_;  // of variables, never loaded
   GradientSlicer slicer_;
   std::optional<LocalSteps> local_;  // where the job has them
   std::vector<MetricSpec> metrics_;
   ModelSpec model_;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics
   std::unique_ptr<Graph> graph_;
-  std::vector<uint64_t> ids_;           // of the step at hand
-  ExampleBatch batch_;                  // that was brought up last, as are the next
-  const Examples* ahead_of_ = nullptr;  // where that was done ahead
-  std::vector<uint64_t> ahead_;
+  std::vector<uint64_t> ids_;          // of the step or the evaluation at hand
+  ExampleBatch batch_;                 // that was read last, as are the next
+  const Examples* read_of_ = nullptr;  // nothing: what was read is not whole
+  std::vector<uint64_t> read_;
+  bool is_up_ = false;                                 // it was brought up ahead
+  std::optional<EmbeddingRows> rows_;                  // where the model has tables
+  const std::optional<Examples>* found_of_ = nullptr;  // whose keys rows_ has, as are the next; nothing: of none
+  std::vector<uint64_t> found_;
 };
 
 Trainer::Trainer(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -357,6 +424,10 @@ void Trainer::Run(const ComputeRequest& request, const Done& done) {
   }
   if (session_ == nullptr) return done(absl::FailedPreconditionError("nothing is prepared"), {});
   if (const auto* train = std::get_if<TrainStep>(&request)) return session_->Train(*train, done);
+  if (const auto* find = std::get_if<FindKeys>(&request)) {
+    auto found = session_->Find(*find);
+    return found.ok() ? done(absl::OkStatus(), *std::move(found)) : done(found.status(), {});
+  }
   auto evaluated = session_->Evaluate(std::get<EvalStep>(request));
   evaluated.ok() ? done(absl::OkStatus(), *evaluated) : done(evaluated.status(), {});
 }

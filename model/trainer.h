@@ -3,15 +3,16 @@
 //   ComputeThread thread(std::make_unique<Trainer>(std::move(device->backend)), ...);
 //
 // Order: Prepare first; it may come again, with another job, and forgets everything. Before the first step every slice
-//   must have come in some request's updates.
+//   must have come in some request's updates. Where the model has tables, FindKeys comes before each step and before
+//   each part of an evaluation, which then brings their rows. Gradients of rows leave with the last ones of a step.
 // Cost: while a device computes a step, the first batch of the one that is said to be next is read and comes up;
 //   without that, and where the host computes, a batch is read when it is asked for. A step copies each updated slice
 //   once into its variable; from those that PrefetchParameters was given a device copies without a pass on the CPU.
 //   Results depend on neither. Gradients are cut into slices (model/gradient_slicer.h), not copied.
 // Errors: of Prepare: the data set's, with file and offset; INVALID_ARGUMENT naming both sides where data and model
 //   differ. Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION
-//   where Prepare or a slice is missing. A failed step may be asked for again. What keeps a batch from being read ahead
-//   is told when that batch is asked for.
+//   where Prepare, FindKeys, a slice or a bucket's rows are missing. A failed step may be asked for again. What keeps a
+//   batch from being read ahead is told when that batch is asked for.
 // Threads: one at a time; PrefetchParameters another one, beside it; device() any.
 // Tests: tests/unit/model/trainer*_test.cc.
 #pragma once

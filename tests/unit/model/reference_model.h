@@ -25,7 +25,7 @@ struct ReferenceModel {
   bool training = true;
   uint64_t draw_seed = 0;
 
-  // The sum over the batch of its examples' losses.
+  // The sum over the batch of its examples' losses. Inputs end with what embedding layers yield.
   double Loss(const Rows& inputs, const std::vector<int32_t>& labels) const {
     const Rows outputs = Forward(inputs);
     double loss = 0;
@@ -39,17 +39,24 @@ struct ReferenceModel {
   Rows Forward(const Rows& inputs) const {
     std::map<std::string, Rows> values;
     size_t first = 0, variable = 0, node = 0;
-    for (const InputSpec& input : model.inputs) {
+    const auto take = [&](const std::string& name, const std::vector<int64_t>& shape) {
       size_t width = 1;
-      for (int64_t dimension : input.shape) width *= static_cast<size_t>(dimension);
+      for (int64_t dimension : shape) width *= static_cast<size_t>(dimension);
       for (const auto& row : inputs) {
-        values[input.name].emplace_back(row.begin() + static_cast<int64_t>(first),
-                                        row.begin() + static_cast<int64_t>(first + width));
+        values[name].emplace_back(row.begin() + static_cast<int64_t>(first),
+                                  row.begin() + static_cast<int64_t>(first + width));
       }
       first += width;
       ++node;
-    }
-    for (const LayerSpec& layer : model.layers) {
+    };
+    for (const InputSpec& input : model.inputs) take(input.name, input.shape);
+    const std::vector<std::vector<int64_t>> shapes = InferShapes(model).outputs;
+    for (size_t i = 0; i < model.layers.size(); ++i) {
+      const LayerSpec& layer = model.layers[i];
+      if (std::holds_alternative<EmbeddingSpec>(layer.op)) {
+        take(layer.name, shapes[i]);
+        continue;
+      }
       std::vector<Rows> from;
       for (const std::string& name : layer.from) from.push_back(values.at(name));
       values[layer.name] = Apply(layer, from, node++, &variable);

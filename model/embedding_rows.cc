@@ -1,0 +1,204 @@
+#include "model/embedding_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "schema/limits.h"
+
+namespace downpour {
+namespace {
+
+constexpr uint32_t kNoRow = UINT32_MAX;
+
+template <typename Use>
+void ForEachEmbedding(const ModelSpec& model, const Use& use) {
+  for (const LayerSpec& layer : model.layers) {
+    if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer.op)) use(*embedding);
+  }
+}
+
+size_t TableOf(const ModelSpec& model, const EmbeddingSpec& embedding) {
+  const auto table = std::find_if(model.tables.begin(), model.tables.end(),
+                                  [&](const ModelTable& known) { return known.name == embedding.table; });
+  return static_cast<size_t>(table - model.tables.begin());
+}
+
+size_t WidthOf(const ModelSpec& model, const EmbeddingSpec& embedding) {
+  const auto width = static_cast<size_t>(model.tables[TableOf(model, embedding)].width);
+  return embedding.adds ? width : embedding.columns.size() * width;
+}
+
+float ScaleOf(Pooling pooling, size_t keys) {
+  if (pooling == Pooling::kMean) return 1 / static_cast<float>(keys);
+  if (pooling == Pooling::kSqrtN) return 1 / std::sqrt(static_cast<float>(keys));
+  return 1;
+}
+
+void AddScaled(float scale, const float* from, size_t width, float* to) {
+  for (size_t i = 0; i < width; ++i) to[i] += scale * from[i];
+}
+
+}  // namespace
+
+std::vector<std::string> KeyColumnsOf(const ModelSpec& model) {
+  std::vector<std::string> names;
+  ForEachEmbedding(model, [&](const EmbeddingSpec& embedding) {
+    for (const std::string& column : embedding.columns) {
+      if (std::find(names.begin(), names.end(), column) == names.end()) names.push_back(column);
+    }
+  });
+  return names;
+}
+
+int64_t EmbeddingWidthOf(const ModelSpec& model) {
+  size_t width = 0;
+  ForEachEmbedding(model, [&](const EmbeddingSpec& embedding) { width += WidthOf(model, embedding); });
+  return static_cast<int64_t>(width);
+}
+
+EmbeddingRows::EmbeddingRows(const ModelSpec& model, const SliceGrid* grid) : grid_(grid), buckets_(grid->buckets) {
+  for (const uint32_t width : grid->row_widths) tables_.push_back({.width = width});
+  const std::vector<std::string> columns = KeyColumnsOf(model);
+  ForEachEmbedding(model, [&](const EmbeddingSpec& embedding) {
+    const size_t table = TableOf(model, embedding);
+    for (size_t i = 0; i < embedding.columns.size(); ++i) {
+      const auto column = std::find(columns.begin(), columns.end(), embedding.columns[i]) - columns.begin();
+      const size_t first = width_ + (embedding.adds ? 0 : i * tables_[table].width);
+      readers_.push_back({table, static_cast<size_t>(column), first, embedding.pooling});
+    }
+    width_ += WidthOf(model, embedding);
+  });
+}
+
+void EmbeddingRows::Begin() {
+  for (Table& table : tables_) table.rows.Clear();
+  batches_.clear();
+  lookups_.clear();
+}
+
+void EmbeddingRows::Find(absl::Span<const ColumnValues> columns, size_t examples) {
+  batches_.push_back({lookups_.size(), examples});
+  for (Reader& reader : readers_) {
+    const auto& keys = std::get<std::vector<int64_t>>(columns[reader.column]);
+    reader.keys = keys.size() / examples;
+    KeyNumbers& rows = tables_[reader.table].rows;
+    for (const int64_t key : keys) {
+      lookups_.push_back(key == kNoKey ? kNoRow : rows.NumberOf(static_cast<uint64_t>(key)));
+    }
+  }
+}
+
+absl::StatusOr<SliceValues> EmbeddingRows::Keys() {
+  for (Bucket& bucket : buckets_) {
+    bucket.rows.counts.assign(tables_.size(), 0);
+    bucket.rows.keys.clear();
+    bucket.numbers = 0;
+  }
+  for (size_t number = 0; number < tables_.size(); ++number) {
+    Table& table = tables_[number];
+    table.buckets.clear();
+    table.places.clear();
+    for (const uint64_t key : table.rows.keys()) {
+      table.buckets.push_back(BucketOf(number, key, grid_->buckets));
+      Bucket& bucket = buckets_[table.buckets.back()];
+      table.places.push_back(bucket.numbers);
+      bucket.rows.keys.push_back(key);
+      ++bucket.rows.counts[number];
+      bucket.numbers += table.width;
+    }
+  }
+  if (absl::Status status = CheckFrames(); !status.ok()) return status;
+  SliceValues frames;
+  size_t numbers = 0;
+  for (uint32_t number = 0; number < buckets_.size(); ++number) {
+    buckets_[number].first = std::exchange(numbers, numbers + buckets_[number].numbers);
+    if (buckets_[number].numbers > 0) frames.emplace_back(grid_->BucketAt(number), PackKeys(buckets_[number].rows));
+  }
+  for (Table& table : tables_) {
+    for (size_t row = 0; row < table.places.size(); ++row) table.places[row] += buckets_[table.buckets[row]].first;
+  }
+  values_.resize(numbers);
+  gradients_.resize(numbers);
+  return frames;
+}
+
+// Before memory is taken for rows.
+absl::Status EmbeddingRows::CheckFrames() const {
+  for (const Bucket& bucket : buckets_) {
+    const size_t counts = (tables_.size() + 1) * sizeof(uint32_t);
+    const size_t bytes = counts + bucket.rows.keys.size() * sizeof(uint64_t) + bucket.numbers * sizeof(float);
+    if (bytes <= kMaxFrameBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "one of ", buckets_.size(), " buckets has ", bucket.rows.keys.size(), " rows of a step, which are ", bytes,
+        " bytes, of which a message takes ", kMaxFrameBytes, "; lower training.batchSize"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingRows::SetRows(const SliceValues& updates) {
+  std::vector<bool> there(buckets_.size());
+  for (const auto& [id, rows] : updates) {
+    if (!grid_->Contains(id) || !grid_->IsBucket(id)) continue;
+    const auto number = static_cast<size_t>(grid_->at(id).offset);
+    const Bucket& bucket = buckets_[number];
+    if (rows.size() != bucket.numbers * sizeof(float)) {
+      return absl::InvalidArgumentError(absl::StrCat("rows of ", rows.size(), " bytes for ", bucket.rows.keys.size(),
+                                                     " keys of bucket ", number, ", which have ",
+                                                     bucket.numbers * sizeof(float)));
+    }
+    if (!rows.empty()) std::memcpy(values_.data() + bucket.first, rows.data(), rows.size());
+    there[number] = true;
+  }
+  for (size_t number = 0; number < buckets_.size(); ++number) {
+    if (there[number] || buckets_[number].numbers == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("rows of bucket ", number, " did not come with the step"));
+  }
+  std::fill(gradients_.begin(), gradients_.end(), 0.0f);
+  return absl::OkStatus();
+}
+
+// `use(row, numbers, example, reader, scale)`: where the row's numbers are, and how much of them an example takes.
+template <typename Use>
+void EmbeddingRows::ForEachLookup(size_t batch, const Use& use) const {
+  const uint32_t* rows = lookups_.data() + batches_[batch].first;
+  for (const Reader& reader : readers_) {
+    const Table& table = tables_[reader.table];
+    for (size_t example = 0; example < batches_[batch].examples; ++example, rows += reader.keys) {
+      const size_t none = static_cast<size_t>(std::count(rows, rows + reader.keys, kNoRow));
+      const float scale = ScaleOf(reader.pooling, reader.keys - none);
+      for (size_t key = 0; key < reader.keys; ++key) {
+        if (rows[key] != kNoRow) use(table.places[rows[key]], table.width, example, reader.first, scale);
+      }
+    }
+  }
+}
+
+void EmbeddingRows::Pool(size_t batch, size_t stride, float* to) const {
+  for (size_t example = 0; example < batches_[batch].examples; ++example) {
+    std::fill_n(to + example * stride, width_, 0.0f);
+  }
+  ForEachLookup(batch, [&](size_t row, size_t width, size_t example, size_t first, float scale) {
+    AddScaled(scale, values_.data() + row, width, to + example * stride + first);
+  });
+}
+
+void EmbeddingRows::AddGradients(size_t batch, size_t stride, const float* gradients) {
+  ForEachLookup(batch, [&](size_t row, size_t width, size_t example, size_t first, float scale) {
+    AddScaled(scale, gradients + example * stride + first, width, gradients_.data() + row);
+  });
+}
+
+void EmbeddingRows::AppendGradients(SliceValues* slices) const {
+  for (uint32_t number = 0; number < buckets_.size(); ++number) {
+    const Bucket& bucket = buckets_[number];
+    if (bucket.numbers == 0) continue;
+    const auto gradients = absl::MakeConstSpan(gradients_).subspan(bucket.first, bucket.numbers);
+    slices->emplace_back(grid_->BucketAt(number), PackGradients(bucket.rows, gradients));
+  }
+}
+
+}  // namespace downpour

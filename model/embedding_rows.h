@@ -1,0 +1,111 @@
+// EmbeddingRows: the rows of tables that a step reads, from the keys of its examples to the gradients of those rows.
+//
+//   EmbeddingRows rows(job.model, &grid);
+//   rows.Begin();
+//   for (each batch) rows.Find(key columns, examples);
+//   KeysFound{*rows.Keys()};                                // asked of the buckets
+//   status = rows.SetRows(request.updates);                 // as they answered
+//   for (each batch) {
+//     rows.Pool(batch, stride, inputs);                     // what the embedding layers yield
+//     rows.AddGradients(batch, stride, gradients);          // of what they yielded
+//   }
+//   rows.AppendGradients(&slices);
+//
+// Shapes: an example has width() numbers: what each embedding layer yields, in the order of model.layers. A layer's
+//   columns lie side by side, or are added up. An example's keys of one column are pooled: their rows' sum, that sum
+//   divided by how many keys there are, or by the root of that number. A key that an example has twice counts twice.
+//   Without a key a column yields zeros.
+// Units: gradients are what the caller has of the numbers that were pooled, for all lookups of a row added up.
+// Order: a bucket's keys are table by table, and of one table in the order in which the examples have them. Sums too
+//   go by that order, so that the same step gives the same bits.
+// Cost: nothing is allocated for a lookup, and only the frames for a step, once there was one of its size.
+// Errors: of Keys: INVALID_ARGUMENT where some bucket's rows would not fit a frame (runtime/row_frames.h). Of SetRows:
+//   INVALID_ARGUMENT for rows that are not those of the bucket's keys, FAILED_PRECONDITION where a bucket's are
+//   missing.
+// Tests: tests/unit/model/embedding_rows_test.cc, trainer_tables_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "data/dataset.h"
+#include "job/job.h"
+#include "job/slice_grid.h"
+#include "model/key_numbers.h"
+#include "runtime/compute.h"
+#include "runtime/row_frames.h"
+
+namespace downpour {
+
+// The columns that embedding layers read, each once, in the order in which layers name them.
+std::vector<std::string> KeyColumnsOf(const ModelSpec& model);
+// How many numbers of an example all embedding layers yield.
+int64_t EmbeddingWidthOf(const ModelSpec& model);
+
+class EmbeddingRows {
+ public:
+  // The grid is of that model and outlives this.
+  EmbeddingRows(const ModelSpec& model, const SliceGrid* grid);
+
+  size_t width() const { return width_; }
+
+  // Forgets all keys and batches.
+  void Begin();
+  // The next batch: its columns as KeyColumnsOf has them, each [examples, keys of one example] of int64.
+  void Find(absl::Span<const ColumnValues> columns, size_t examples);
+  // Behind the last Find: a frame for each bucket that has keys.
+  absl::StatusOr<SliceValues> Keys();
+  // Of each bucket that has keys its rows; other slices are passed over. All gradients are zero from then on.
+  absl::Status SetRows(const SliceValues& updates);
+  // `batch`: its number among those that were found. `stride`: from one example to the next.
+  void Pool(size_t batch, size_t stride, float* to) const;
+  void AddGradients(size_t batch, size_t stride, const float* gradients);
+  // A frame for each bucket that has keys.
+  void AppendGradients(SliceValues* slices) const;
+
+ private:
+  // Of one layer one column.
+  struct Reader {
+    size_t table = 0;
+    size_t column = 0;  // in KeyColumnsOf
+    size_t first = 0;   // in an example's numbers
+    Pooling pooling = Pooling::kSum;
+    size_t keys = 0;  // of an example at most, as the data have it
+  };
+  struct Table {
+    size_t width = 0;
+    KeyNumbers rows = {};
+    std::vector<uint32_t> buckets = {};  // by row, as is the next
+    std::vector<size_t> places = {};     // among all numbers
+  };
+  struct Bucket {
+    RowKeys rows = {};
+    size_t first = 0;  // among all numbers
+    size_t numbers = 0;
+  };
+  struct Batch {
+    size_t first = 0;  // among the lookups
+    size_t examples = 0;
+  };
+
+  absl::Status CheckFrames() const;
+  template <typename Use>
+  void ForEachLookup(size_t batch, const Use& use) const;
+
+  const SliceGrid* grid_;
+  size_t width_ = 0;
+  std::vector<Reader> readers_;
+  std::vector<Table> tables_;    // as in the model
+  std::vector<Bucket> buckets_;  // by number
+  std::vector<Batch> batches_;
+  std::vector<uint32_t> lookups_;  // by batch, reader, example: rows of the reader's table, or kNoRow
+  std::vector<float> values_;      // of all rows, bucket by bucket, as are the next
+  std::vector<float> gradients_;
+};
+
+}  // namespace downpour
