@@ -100,12 +100,16 @@ absl::StatusOr<SliceValues> EmbeddingRows::Keys() {
   }
   for (size_t number = 0; number < tables_.size(); ++number) {
     Table& table = tables_[number];
-    table.buckets.clear();
-    table.places.clear();
-    for (const uint64_t key : table.rows.keys()) {
-      table.buckets.push_back(BucketOf(number, key, grid_->buckets));
-      Bucket& bucket = buckets_[table.buckets.back()];
-      table.places.push_back(bucket.numbers);
+    const std::vector<uint64_t>& keys = table.rows.keys();
+    table.buckets.resize(keys.size());
+    table.places.resize(keys.size());
+    ascending_.clear();
+    for (const uint64_t key : keys) ascending_.emplace_back(key, static_cast<uint32_t>(ascending_.size()));
+    std::sort(ascending_.begin(), ascending_.end());
+    for (const auto& [key, row] : ascending_) {
+      table.buckets[row] = BucketOf(number, key, grid_->buckets);
+      Bucket& bucket = buckets_[table.buckets[row]];
+      table.places[row] = bucket.numbers;
       bucket.rows.keys.push_back(key);
       ++bucket.rows.counts[number];
       bucket.numbers += table.width;

@@ -16,8 +16,8 @@
 //   divided by how many keys there are, or by the root of that number. A key that an example has twice counts twice.
 //   Without a key a column yields zeros.
 // Units: gradients are what the caller has of the numbers that were pooled, for all lookups of a row added up.
-// Order: a bucket's keys are table by table, and of one table in the order in which the examples have them. Sums too
-//   go by that order, so that the same step gives the same bits.
+// Order: a bucket's keys are table by table, and of one table they ascend. Sums go by the order in which the examples
+//   have the keys, so that the same step gives the same bits.
 // Cost: nothing is allocated for a lookup, and only the frames for a step, once there was one of its size.
 // Errors: of Keys: INVALID_ARGUMENT where some bucket's rows would not fit a frame (runtime/row_frames.h). Of SetRows:
 //   INVALID_ARGUMENT for rows that are not those of the bucket's keys, FAILED_PRECONDITION where a bucket's are
@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -104,7 +105,8 @@ class EmbeddingRows {
   std::vector<Bucket> buckets_;  // by number
   std::vector<Batch> batches_;
   std::vector<uint32_t> lookups_;  // by batch, reader, example: rows of the reader's table, or kNoRow
-  std::vector<float> values_;      // of all rows, bucket by bucket, as are the next
+  std::vector<std::pair<uint64_t, uint32_t>> ascending_;  // keys of the table at hand, and their rows
+  std::vector<float> values_;                             // of all rows, bucket by bucket, as are the next
   std::vector<float> gradients_;
 };
 

@@ -185,7 +185,8 @@ bool CrashScenario::Survives(const Task& task) const {
 void CrashScenario::ChangeText() {
   ++faults_["another job text"];
   TrainingSpec& training = job_.training;
-  training.pull_ahead = prng_.Chance(0.5) && training.consistency != Consistency::kSync;
+  const bool may_pull_ahead = training.consistency != Consistency::kSync && !job_.model.has_tables();
+  training.pull_ahead = prng_.Chance(0.5) && may_pull_ahead;
   training.evaluate_every_epochs = DrawNumber(prng_, 0, 2);
   if (training.evaluate_every_epochs == 0) training.stop_early.reset();
   job_.checkpoint.keep = DrawNumber(prng_, 1, 3);

@@ -109,6 +109,7 @@ void DrawTables(Prng& prng, FaultPlan& plan) {
   job.data = DataSpec();
   job.data.format = kJsonFormat;
   job.data.train.files = {"train.jsonl"};
+  if (plan.eval_examples > 0) job.data.eval.files = {"eval.jsonl"};
   job.data.label.column = "y";
   ColumnSpec numbers;
   numbers.name = "x";

@@ -107,7 +107,9 @@ void InvariantChecker::Check(const Process& process, PeerId, const Assign& assig
   for (const Assign::Item& item : assign.slices) {
     if (item.source != SliceSource::kInitialValues) continue;
     const std::string& file = oracle_->job().model.initialize_from;
-    if (!file.empty()) Add(process, absl::StrCat("leaves the values of slice ", ToNumber(item.slice), " to its ps"));
+    const bool is_bucket = oracle_->grid().Contains(item.slice) && oracle_->grid().IsBucket(item.slice);
+    if (!file.empty() && !is_bucket)
+      Add(process, absl::StrCat("leaves the values of slice ", ToNumber(item.slice), " to its ps"));
     if (journalled_ > abandoned_) AddBegun(process, item.slice);
   }
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = TraceRecord::Kind;
 
-std::string Place(SliceId slice, SliceEpoch epoch) {
+std::string PlaceOf(SliceId slice, SliceEpoch epoch) {
   return absl::StrCat("slice ", ToNumber(slice), " epoch ", ToString(epoch));
 }
 
@@ -62,7 +62,7 @@ std::string Difference(const SliceState& expected, const SliceState& actual) {
 
 void ReferenceState::Add(const TraceRecord& record, const std::string& what) {
   findings_->Add(absl::StrCat(NameOf(record.kind), " by ", ToNumber(record.actor), ": ",
-                              Place(record.slice, record.epoch), " lease ", ToNumber(record.lease), " step ",
+                              PlaceOf(record.slice, record.epoch), " lease ", ToNumber(record.lease), " step ",
                               record.step, ": ", what));
 }
 
@@ -178,7 +178,7 @@ void ReferenceState::GoOn(const TraceRecord& record) {
 void ReferenceState::Settle(Lineage& lineage, const SliceState& shown, const std::string& where) {
   lineage.settled = true;
   if (lineage.from_round != Round()) {
-    CheckRecord(lineage.from_round, shown, absl::StrCat(where, ": restored ", Place(shown.slice, shown.epoch)));
+    CheckRecord(lineage.from_round, shown, absl::StrCat(where, ": restored ", PlaceOf(shown.slice, shown.epoch)));
     lineage.state = shown;
     ++restored_;
     for (const Snapshot& snapshot : snapshots_[{lineage.from_round, shown.slice}]) {
@@ -376,12 +376,12 @@ void ReferenceState::Update(const Payload& gradient, const Damping& damping, uin
 void ReferenceState::CheckSlice(const SliceState& shown, const std::string& where) {
   const auto found = lineages_.find({shown.slice, shown.epoch});
   if (found == lineages_.end()) {
-    return findings_->Add(absl::StrCat(where, ": ", Place(shown.slice, shown.epoch), " was never installed"));
+    return findings_->Add(absl::StrCat(where, ": ", PlaceOf(shown.slice, shown.epoch), " was never installed"));
   }
   if (!found->second.settled) Settle(found->second, shown, where);
   const std::string difference = Difference(found->second.state, shown);
   if (!difference.empty()) {
-    findings_->Add(absl::StrCat(where, ": ", Place(shown.slice, shown.epoch), ": ", difference));
+    findings_->Add(absl::StrCat(where, ": ", PlaceOf(shown.slice, shown.epoch), ": ", difference));
   }
 }
 

@@ -213,7 +213,8 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
 
 void WorkerRules::CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values) {
   for (const auto& [slice, payload] : values) {
-    if (worker.announced.contains({slice, payload.data()})) continue;
+    // Rows of buckets come for one step, and are laid out by it.
+    if (worker.announced.contains({slice, payload.data()}) || oracle_->grid().IsBucket(slice)) continue;
     return Add(process, absl::StrCat("its device was not told ahead of the values of slice ", ToNumber(slice)));
   }
 }
@@ -266,6 +267,8 @@ void WorkerRules::OnPush(const Process& process, Worker& worker, const Push& pus
   const auto known = worker.known_at.find({push.lease, push.step});
   if (known == worker.known_at.end()) return;
   for (const Push::Item& item : push.slices) {
+    // Where a step has no keys nothing was pulled.
+    if (item.gradient.empty() && oracle_->grid().IsBucket(item.slice)) continue;
     if (item.computed_from.epoch >= known->second[ToNumber(item.slice)]) continue;
     Add(process, absl::StrCat("computed on slice ", ToNumber(item.slice), " as it was in epoch ",
                               ToString(item.computed_from.epoch), ", which it knew to be over"));
