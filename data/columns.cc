@@ -51,6 +51,11 @@ std::optional<int64_t> WholeNumber(const FieldValue& value, char decimal) {
   return is_whole ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
 }
 
+int64_t KeyOfHash(uint64_t hash) {
+  const auto key = static_cast<int64_t>(hash);
+  return key == kNoKey ? 0 : key;
+}
+
 const std::string& FieldOf(const ColumnSpec& spec) { return spec.from.empty() ? spec.name : spec.from.front(); }
 
 absl::Status Wrong(const std::string& field, const FieldValue& value, const std::string& what) {
@@ -127,6 +132,10 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
     const auto width = static_cast<size_t>(spec.numbers);
     if (spec.kind == ColumnKind::kKey) {
       auto& keys = std::get<std::vector<int64_t>>((*to)[i]);
+      if (from_[i].size() > 1) {
+        keys[row * width] = KeyOfHash(HashOf(i, values));
+        continue;
+      }
       if (absl::Status status = TakeKeys(spec, value, absl::MakeSpan(keys).subspan(row * width, width)); !status.ok()) {
         return status;
       }
@@ -212,8 +221,7 @@ absl::Status ColumnReader::TakeKey(const ColumnSpec& spec, const FieldValue& val
   if (spec.key_is_text) {
     if (std::holds_alternative<FieldList>(value)) return Wrong(FieldOf(spec), value, "are no texts or whole numbers");
     FieldWordBuffer buffer;
-    *key = static_cast<int64_t>(HashWord(FieldWord(value, &buffer)));
-    if (*key == kNoKey) *key = 0;
+    *key = KeyOfHash(HashWord(FieldWord(value, &buffer)));
     return absl::OkStatus();
   }
   const std::optional<int64_t> whole = WholeNumber(value, decimal_);
@@ -235,11 +243,16 @@ int64_t ColumnReader::CategoryOf(size_t column, absl::Span<const FieldValue> val
     const auto found = words_[column].find(FieldWord(values[from_[column].front()], &buffer));
     return found == words_[column].end() ? spec.categories() - 1 : found->second;
   }
+  return static_cast<int64_t>(HashOf(column, values) % static_cast<uint64_t>(std::max<int64_t>(1, spec.hash)));
+}
+
+uint64_t ColumnReader::HashOf(size_t column, absl::Span<const FieldValue> values) const {
+  FieldWordBuffer buffer;
   uint64_t hash = 0;
   for (const size_t place : from_[column]) {
     hash = HashWord(IsNothing(values[place]) ? std::string_view() : FieldWord(values[place], &buffer), hash);
   }
-  return static_cast<int64_t>(hash % static_cast<uint64_t>(std::max<int64_t>(1, spec.hash)));
+  return hash;
 }
 
 absl::Status ColumnReader::TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const {

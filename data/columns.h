@@ -57,6 +57,7 @@ class ColumnReader {
   absl::Status TakeKey(const ColumnSpec& spec, const FieldValue& value, int64_t* key) const;
   absl::Status TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const;
   int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
+  uint64_t HashOf(size_t column, absl::Span<const FieldValue> values) const;  // of all its fields, crossed
 
   const std::vector<ColumnSpec> specs_;
   const LabelSpec label_;

@@ -9,7 +9,7 @@ namespace downpour {
 KeyWidths KeyWidthsOf(const DataSpec& data) {
   KeyWidths widths;
   for (const ColumnSpec& column : data.columns) {
-    if (column.kind != ColumnKind::kKey) continue;
+    if (column.kind != ColumnKind::kKey || column.from.size() > 1) continue;
     size_t& width = widths[column.from.empty() ? column.name : column.from.front()];
     width = std::max(width, static_cast<size_t>(column.numbers));
   }

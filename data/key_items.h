@@ -20,7 +20,7 @@
 
 namespace downpour {
 
-// Of the fields that columns of keys read: how many keys the widest of these takes.
+// Of the fields that columns of keys read, crosses aside: how many keys the widest of these takes.
 using KeyWidths = std::map<std::string, size_t>;
 KeyWidths KeyWidthsOf(const DataSpec& data);
 

@@ -30,7 +30,7 @@ inline constexpr int64_t kNoKey = INT64_MIN;
 // (int64, whatever they are but kNoKey).
 struct ColumnSpec {
   std::string name = {};
-  std::vector<std::string> from = {};  // fields; several for kHash only: a cross of them
+  std::vector<std::string> from = {};  // fields; several, crossed, only for kHash and for kKey of texts
   ColumnKind kind = ColumnKind::kNumber;
   int64_t numbers =
       1;  // of a number: so many of them in its field, where the format has lists; of kKey: so many at most

@@ -99,8 +99,9 @@ void ReadFrom(MapReader& reader, JobErrors& errors, ColumnSpec* column) {
   } else if (std::string field; ReadWord(*from, reader.PathOf("from"), errors, &field)) {
     column->from = {field};
   }
-  if (column->from.size() > 1 && column->kind != ColumnKind::kHash) {
-    reader.Fail(*from, "from", "several fields are crossed, which needs hash",
+  const bool is_hashed = column->kind == ColumnKind::kHash || column->key_is_text;
+  if (column->from.size() > 1 && !is_hashed) {
+    reader.Fail(*from, "from", "several fields are crossed, which needs hash or key: text",
                 "add hash: 1000, or as many as you like");
   }
 }
@@ -113,7 +114,10 @@ constexpr Named<ColumnKind> kColumnKinds[] = {{ColumnKind::kBuckets, "buckets"},
 // How many numbers or keys a field has.
 void ReadWidth(MapReader& reader, bool has_lists, ColumnSpec* column) {
   reader.Integer("width", 1, kMostNumbers, &column->numbers);
-  if (column->numbers == 1 || has_lists) return;
+  if (column->numbers == 1) return;
+  if (column->from.size() > 1)
+    return reader.Fail(*reader.Find("width"), "width", "fields that are crossed are one key");
+  if (has_lists) return;
   reader.Fail(*reader.Find("width"), "width",
               absl::StrCat("a field of csv has one ", column->kind == ColumnKind::kKey ? "key" : "number"),
               "name a column for each field");
@@ -146,6 +150,7 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_li
       reader.Fail(*node.Find(key), key, "a column is of one kind, and this one is of two");
     column.kind = kind;
   }
+  reader.Choice("key", kKeyTypes, &column.key_is_text);
   ReadFrom(reader, errors, &column);
   const bool is_number = column.kind == ColumnKind::kNumber;
   double fill = 0;
@@ -161,7 +166,6 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_li
   } else {
     RefuseNumbersKeys(reader, column);
   }
-  reader.Choice("key", kKeyTypes, &column.key_is_text);
   if (const YamlNode* buckets = reader.Find("buckets"))
     ReadBoundaries(*buckets, reader.PathOf("buckets"), errors, &column);
   column.vocabulary = ReadWords(reader.Find("vocabulary"), reader.PathOf("vocabulary"), kMostWords, errors);

@@ -76,11 +76,11 @@ std::string PositionLine(const LoadedCheckpoint& checkpoint) {
 std::string VariableTable(const LoadedCheckpoint& checkpoint) {
   std::vector<std::vector<std::string>> rows = {{"VARIABLE", "SHAPE", "BYTES", "SLICES", "VERSIONS"}};
   const std::vector<Slice>& slices = checkpoint.grid.slices;
-  for (size_t begin = 0; begin < slices.size();) {
+  for (size_t begin = 0; begin < checkpoint.grid.dense();) {
     const VariableSpec& variable = checkpoint.grid.variables[slices[begin].variable];
     uint64_t oldest = UINT64_MAX, newest = 0;
     size_t end = begin;
-    for (; end < slices.size() && slices[end].variable == slices[begin].variable; ++end) {
+    for (; end < checkpoint.grid.dense() && slices[end].variable == slices[begin].variable; ++end) {
       oldest = std::min(oldest, checkpoint.slices[end].version);
       newest = std::max(newest, checkpoint.slices[end].version);
     }
@@ -92,13 +92,17 @@ std::string VariableTable(const LoadedCheckpoint& checkpoint) {
   return TextTable(rows, /*first_number=*/2, /*last_number=*/4);
 }
 
+std::string OwnerOf(const SliceGrid& grid, const Slice& slice) {
+  return grid.IsBucket(slice.id) ? absl::StrCat("bucket ", slice.offset) : grid.variables[slice.variable].name;
+}
+
 std::string SliceTable(const LoadedCheckpoint& checkpoint) {
   std::vector<std::vector<std::string>> rows = {
       {"SLICE", "VARIABLE", "FILE", "ELEMENTS", "FROM", "EPOCH", "VERSION", "FINISHED", "BEGUN", "AT BYTE", "BYTES"}};
   for (const Slice& slice : checkpoint.grid.slices) {
     const SliceState& state = checkpoint.slices[ToNumber(slice.id)];
     const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
-    rows.push_back({absl::StrCat(ToNumber(slice.id)), Printable(checkpoint.grid.variables[slice.variable].name),
+    rows.push_back({absl::StrCat(ToNumber(slice.id)), Printable(OwnerOf(checkpoint.grid, slice)),
                     checkpoint.manifest.files[record.file].name, Count(static_cast<uint64_t>(slice.elements)),
                     Count(static_cast<uint64_t>(slice.offset)), ToString(state.epoch), Count(state.version),
                     Count(state.finished.Count()), Count(state.counters.size()), Count(record.offset),
@@ -121,7 +125,7 @@ Json SliceJson(const LoadedCheckpoint& checkpoint, const Slice& slice) {
     begun.push_back({{"lease", ToNumber(counter.lease)}, {"applied", counter.consumed}});
   }
   return {{"slice", ToNumber(slice.id)},
-          {"variable", checkpoint.grid.variables[slice.variable].name},
+          {"variable", OwnerOf(checkpoint.grid, slice)},
           {"from", slice.offset},
           {"elements", slice.elements},
           {"epoch", ToString(state.epoch)},

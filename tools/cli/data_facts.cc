@@ -158,7 +158,7 @@ class DataLook {
     facts_.warnings.push_back(PlacedAt(read_, "model.inputs",
                                        absl::StrCat("an example has ", width, " numbers, most of them 0, and a batch ",
                                                     HumanBytes(bytes), " of each worker's memory"),
-                                       "hash to fewer categories, or make batches smaller"));
+                                       "read categories by embedding layers, hash to fewer, or make batches smaller"));
   }
 
   // Too many units learn that the others never come.

@@ -24,7 +24,7 @@ std::string Count(uint64_t n, const std::string& one) {
 std::string ModelText(const SliceGrid& grid) {
   int64_t parameters = 0;
   std::vector<int64_t> slices(grid.variables.size());
-  for (const Slice& slice : grid.slices) ++slices[slice.variable];
+  for (size_t s = 0; s < grid.dense(); ++s) ++slices[grid.slices[s].variable];
   std::string lines;
   for (size_t v = 0; v < grid.variables.size(); ++v) {
     const VariableSpec& variable = grid.variables[v];
@@ -34,11 +34,25 @@ std::string ModelText(const SliceGrid& grid) {
                           HumanBytes(4.0 * static_cast<double>(variable.elements())), Count(slices[v], "slice"));
   }
   return absl::StrCat("Model         ", Count(parameters, "parameter"), " in ",
-                      Count(grid.variables.size(), "variable"), ", ", Count(grid.size(), "slice"), "\n", lines);
+                      Count(grid.variables.size(), "variable"), ", ", Count(grid.dense(), "slice"), "\n", lines);
+}
+
+std::string TablesText(const ModelSpec& model) {
+  if (!model.has_tables()) return "";
+  std::string text = absl::StrCat("Tables        ", model.tables.size(), ", whose rows lie in ",
+                                  Count(model.table_buckets, "bucket"), "; they grow as keys come\n");
+  for (const ModelTable& table : model.tables) {
+    absl::StrAppendFormat(&text, "              %-24s %-16s %s%s at %g%s\n", table.name,
+                          absl::StrCat("[", table.width, "]"), NameIn(kTableOptimizers, table.optimizer.kind),
+                          table.row_wise ? ", row-wise," : "", table.optimizer.learning_rate,
+                          table.halves ? ", in bf16" : "");
+  }
+  return text;
 }
 
 struct ServerLoad {
-  int64_t slices = 0;
+  int64_t slices = 0;   // of variables
+  int64_t buckets = 0;  // of tables, whose bytes nobody knows yet
   int64_t bytes = 0;    // of values
   int64_t rounded = 0;  // of the same values, as they travel in bfloat16
 };
@@ -48,7 +62,7 @@ std::vector<ServerLoad> LoadsOf(const JobSpec& job, const SliceGrid& grid) {
   const std::vector<uint32_t> placement = PlaceSlices(grid, servers);
   for (const Slice& slice : grid.slices) {
     ServerLoad& load = loads[placement[ToNumber(slice.id)]];
-    ++load.slices;
+    ++(grid.IsBucket(slice.id) ? load.buckets : load.slices);
     load.bytes += slice.bytes();
     load.rounded += grid.wire == WireFormat::kBf16 ? static_cast<int64_t>(grid.WireBytes(slice.id)) : 0;
   }
@@ -71,7 +85,8 @@ std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
     const auto rounded = static_cast<double>(loads[s].rounded);
     absl::StrAppend(&text, s == 0 ? "       " : "              ", "ps-", s, ": ", Count(loads[s].slices, "slice"), ", ",
                     HumanBytes(values * (1 + slots) + rounded), " (values ", HumanBytes(values), ", optimizer's slots ",
-                    HumanBytes(values * slots), rounded > 0 ? ", values in bf16 " + HumanBytes(rounded) : "", ")\n");
+                    HumanBytes(values * slots), rounded > 0 ? ", values in bf16 " + HumanBytes(rounded) : "", ")",
+                    loads[s].buckets > 0 ? " and " + Count(loads[s].buckets, "bucket") : "", "\n");
   }
   return text;
 }
@@ -173,8 +188,8 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
   std::string text = absl::StrCat(
       "Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier, ": 1 chief, ",
       Count(job.cluster.parameter_server_count, "parameter server"), ", ", Count(job.cluster.worker_count, "worker"),
-      "\n", ModelText(grid), ServersText(job, grid), TrainingText(job, grid, facts), EvaluationText(job, facts),
-      "Checkpoints   ", CheckpointTimes(checkpoint), ", ", KeptText(job), ", written by ",
+      "\n", ModelText(grid), TablesText(job.model), ServersText(job, grid), TrainingText(job, grid, facts),
+      EvaluationText(job, facts), "Checkpoints   ", CheckpointTimes(checkpoint), ", ", KeptText(job), ", written by ",
       checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
   if (!facts.initial_values.empty()) absl::StrAppend(&text, "Begins with   ", facts.initial_values, "\n");
   for (const std::string& file : facts.absent) {
@@ -192,12 +207,14 @@ nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
                        {"valueBytes", load.bytes},
                        {"slotBytes", load.bytes * slots},
                        {"roundedBytes", load.rounded}});
+    if (grid.buckets > 0) servers.back()["buckets"] = load.buckets;
   }
   nlohmann::json summary = {{"job", nlohmann::json::parse(CanonicalJob(job))},
-                            {"slices", grid.size()},
+                            {"slices", grid.dense()},
                             {"servers", std::move(servers)},
                             {"residualBytes", ResidualBytes(grid)},
                             {"absentFiles", facts.absent}};
+  if (grid.buckets > 0) summary["buckets"] = grid.buckets;
   if (!facts.initial_values.empty()) summary["initialValues"] = facts.initial_values;
   if (facts.eval_examples) summary["evalExamples"] = *facts.eval_examples;
   if (facts.train_examples) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "job/job_file.h"
+#include "schema/text.h"
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/safetensors.h"
 #include "tools/cli/verbs.h"
@@ -21,7 +22,8 @@ std::vector<SafeTensor> TensorsOf(LoadedCheckpoint& checkpoint) {
   for (const VariableSpec& variable : checkpoint.grid.variables) {
     tensors.push_back({variable.name, variable.shape, {}});
   }
-  for (const Slice& slice : checkpoint.grid.slices) {
+  for (size_t s = 0; s < checkpoint.grid.dense(); ++s) {
+    const Slice& slice = checkpoint.grid.slices[s];
     tensors[slice.variable].pieces.push_back(std::move(checkpoint.slices[ToNumber(slice.id)].values));
   }
   return tensors;
@@ -38,6 +40,9 @@ int RunExport(const ExportOptions& options, Streams streams) {
     return Complain(streams, "export", std::string(status.message()), kExitFailed);
   }
   streams.err << "exported " << checkpoint->path << "\n";
+  if (const size_t tables = checkpoint->job.model.tables.size(); tables > 0) {
+    streams.err << "left out: the rows of " << Counted(tables, "table") << "\n";
+  }
   streams.out << options.out << "\n";
   return kExitDone;
 }

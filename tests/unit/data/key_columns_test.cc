@@ -89,6 +89,19 @@ TEST(KeyColumnsTest, ATextIsHashedForEver) {
   EXPECT_THAT(Of(Keys(1, true), uint64_t{18446744073709551615u}).keys, ElementsAre(Hash("18446744073709551615")));
 }
 
+TEST(KeyColumnsTest, ACrossIsOneKey) {
+  DataSpec data;
+  data.columns = {Keys(1, true)};
+  data.columns[0].from = {"p", "q"};
+  data.label.column = "y";
+  const ColumnReader reader(data);
+  std::vector<ColumnValues> values = reader.Room(1);
+  const FieldValue fields[] = {"Private"sv, "Male"sv, "0"sv};
+  ASSERT_TRUE(reader.Take(fields, 0, &values).ok());
+  EXPECT_THAT(std::get<std::vector<int64_t>>(values[0]), ElementsAre(int64_t{0x3da52d83b25c8826}));
+  EXPECT_THAT(KeyWidthsOf(data), IsEmpty());
+}
+
 TEST(KeyColumnsTest, WhatIsNoKeyIsNamedWithTheRemedy) {
   EXPECT_EQ(Of(Keys(), "ab"sv).error,
             "field 'x': 'ab' is no key, which is a whole number of 64 bits: give column 'k' key: text, or leave such "

@@ -190,7 +190,8 @@ TEST(JobTablesTest, WhatMakesNoSenseIsNamed) {
       {"data.columns.2={name: user, key: text, width: 2}", "data.columns.2.width: a field of csv has one key"},
       {"data.columns.2={name: user, key: text, log: true}", "log: means something only with a number, but this column"},
       {"data.columns.2={name: user, key: text, default: 1}", "default: means something only with a number or buckets"},
-      {"data.columns.2={name: user, key: text, from: [a, b]}", "several fields are crossed, which needs hash"},
+      {"data.columns.2={name: user, key: text, from: [a, b], width: 2}", "width: fields that are crossed are one key"},
+      {"data.columns.2={name: user, key: integer, from: [a, b]}", "several fields are crossed, which needs hash"},
   };
   for (const Refusal& refusal : refusals) {
     EXPECT_THAT(ErrorsWith({refusal.override_}), ElementsAre(HasSubstr(refusal.error))) << refusal.override_;

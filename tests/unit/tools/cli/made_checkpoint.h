@@ -48,6 +48,16 @@ inline JobSpec SmallJob() {
       .job;
 }
 
+// A table of 8 numbers a row in 4 buckets, and the two variables of a layer that reads it.
+inline JobSpec JobWithTables() {
+  return ParseJob(
+             "name: tables\nmodel: {tables: [{name: users, width: 8}], tableBuckets: 4, layers: [{embedding: {table: "
+             "users, column: user}}, {name: out, dense: {units: 3}}]}\n"
+             "data: {format: csv, train: /nowhere/a, label: y, columns: [{name: user, key: integer}]}\n",
+             "tables")
+      .job;
+}
+
 // Element i of variable v is values(v, i); versions are 10, 11 and so on, slots zero. Slices alternate between two
 // files.
 template <typename Values>

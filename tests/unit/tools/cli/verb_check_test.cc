@@ -390,5 +390,27 @@ TEST(Check, EveryErrorAtOnceAndExit78) {
   EXPECT_EQ(RunDownpour({"check"}).code, kExitBadCommandLine);
 }
 
+TEST(Check, SaysWhichTablesThereAre) {
+  const std::string dir = FreshFolder("check_tables");
+  PutFile(dir + "/job.yaml",
+          "name: t\ncluster: {parameterServerCount: 2}\n"
+          "data: {format: csv, header: true, train: t.csv, label: y, columns: [{name: user, key: integer}]}\n"
+          "model:\n"
+          "  tables: [{name: users, width: 8, precision: bf16, optimizer: {rowWise: true, learningRate: 0.5}}]\n"
+          "  tableBuckets: 8\n"
+          "  layers: [{embedding: {table: users, column: user}}, {name: out, dense: {units: 2}}]\n");
+  PutFile(dir + "/t.csv", "user,y\n-5,0\n18446744073709551615,1\n,1\n");
+  const ToolOutcome shown = RunDownpour({"check", dir + "/job.yaml"});
+  ASSERT_EQ(shown.code, kExitDone) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("18 parameters in 2 variables, 2 slices"),
+                               HasSubstr("1, whose rows lie in 8 buckets; they grow as keys come"),
+                               HasSubstr("adagrad, row-wise, at 0.5, in bf16"), HasSubstr("and 4 buckets")));
+  const auto json = nlohmann::json::parse(RunDownpour({"check", dir + "/job.yaml", "-o", "json"}).out);
+  EXPECT_EQ(json["slices"], 2);
+  EXPECT_EQ(json["buckets"], 8);
+  EXPECT_EQ(json["servers"][0]["buckets"].get<int>() + json["servers"][1]["buckets"].get<int>(), 8);
+  EXPECT_EQ(json["job"]["model"]["tables"][0]["name"], "users");
+}
+
 }  // namespace
 }  // namespace downpour

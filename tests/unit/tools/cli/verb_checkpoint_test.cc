@@ -208,5 +208,17 @@ TEST_F(VerbCheckpointTest, AFolderWithoutCheckpointsIsAnswered) {
   EXPECT_EQ(Checkpoint({"list", "-o", "json"}).code, kExitFailed) << "there is no such folder";
 }
 
+TEST(CheckpointWithTables, NamesBucketsWhereSlicesAre) {
+  const std::string dir = FreshFolder("checkpoint_tables");
+  MakeCheckpoint(dir, JobWithTables(), {1, 1}, Zero);
+  const ToolOutcome shown = RunDownpour({"checkpoint", "inspect", "--job-dir", dir, "--slices"});
+  ASSERT_EQ(shown.code, kExitDone) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("out/kernel"), HasSubstr("out/bias"), HasSubstr("bucket 3")));
+  const json all = json::parse(RunDownpour({"checkpoint", "inspect", "--job-dir", dir, "-o", "json"}).out);
+  EXPECT_EQ(all["variables"].size(), 2u);
+  ASSERT_EQ(all["slices"].size(), 6u);
+  EXPECT_EQ(all["slices"][5]["variable"], "bucket 3");
+}
+
 }  // namespace
 }  // namespace downpour

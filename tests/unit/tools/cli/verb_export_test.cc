@@ -132,5 +132,15 @@ TEST(Export, NamesWhatItPassesOverAndWhatItCannotDo) {
   EXPECT_EQ(RunDownpour({"export", "--job-dir", dir, "--format", "onnx", "--out", "m"}).code, kExitBadCommandLine);
 }
 
+TEST(Export, SaysThatRowsOfTablesAreLeftOut) {
+  const std::string dir = FreshFolder("export_tables");
+  MakeCheckpoint(dir, JobWithTables(), {1, 1}, Simple);
+  const std::string out = dir + "/model.safetensors";
+  const ToolOutcome outcome = RunDownpour({"export", "--job-dir", dir, "--out", out});
+  ASSERT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("left out: the rows of 1 table"));
+  EXPECT_EQ(ReadSafetensors(out).header["out/kernel"]["shape"], json({8, 3}));
+}
+
 }  // namespace
 }  // namespace downpour
