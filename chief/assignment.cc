@@ -24,7 +24,7 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
   lost_ = std::move(lost);
   train_examples_ = train_examples;
   Learn(std::move(checkpoints));
-  if (initial_ && initial_->records.size() != grid_.size()) {
+  if (initial_ && initial_->records.size() != grid_.dense()) {
     failure_ = absl::DataLossError(absl::StrCat(ManifestPath(Round()), " is of another model"));
     initial_.reset();
   }
@@ -97,8 +97,8 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
     --reported_;
     ++server.unreported;
   }
-  home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
-  if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, context_.now);
+  home = Home{.server = home.server, .held = held, .source = source};
+  if (KindOf(slice) == SliceSource::kCheckpoint) ReadFrom(slice, context_.now);
   if (Begins(home) && !lost_.empty()) failure_ = absl::DataLossError(lost_);
   // core 4: the epoch rises before any message names the new source, so the old place cannot answer for it.
   ++epochs_[ToNumber(slice)].n;
@@ -120,7 +120,7 @@ void Assignment::SendAssign(Server& server) {
   for (const SliceId slice : server.slices) {
     const Home& home = HomeOf(slice);
     if (home.stage == Home::Stage::kReported) continue;
-    assign.slices.push_back({slice, epochs_[ToNumber(slice)], KindOf(home)});
+    assign.slices.push_back({slice, epochs_[ToNumber(slice)], KindOf(slice)});
   }
   if (const Task* task = members_.Find(server.incarnation)) context_.out.SendTo(task->control, std::move(assign));
   server.next_assign = context_.now + timing_.control_retry;
@@ -151,7 +151,9 @@ void Assignment::Restore(Server& server) {
 }
 
 uint64_t Assignment::ShareOfWindow(SliceId slice) const {
-  return std::max(SourceOf(homes_[ToNumber(slice)]).records[ToNumber(slice)].bytes, kLeastRecord);
+  const uint64_t bytes = SourceOf(homes_[ToNumber(slice)]).records[ToNumber(slice)].bytes;
+  const uint64_t most = grid_.IsBucket(slice) ? kPiecesAhead * kPieceBytes : bytes;
+  return std::max(std::min(bytes, most), kLeastRecord);
 }
 
 void Assignment::ReadFrom(SliceId slice, Time when) {
@@ -173,9 +175,9 @@ void Assignment::Read(SliceId slice) {
   Home& home = HomeOf(slice);
   servers_[home.server].on_their_way.insert(slice);
   home.stage = Home::Stage::kReading;
-  storage_.Run(
-      {ReadRecord(SourceOf(home), slice)},
-      [this, slice, epoch = epochs_[ToNumber(slice)]](const StorageDone& done) { ReadDone(slice, epoch, done); });
+  if (grid_.IsBucket(slice)) return ReadNextPiece(slice);
+  storage_.Run({ReadRecord(SourceOf(home), slice)}, [this, slice, epoch = epochs_[ToNumber(slice)]](
+                                                        const StorageDone& done) { ReadDone(slice, epoch, done); });
 }
 
 void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
@@ -187,6 +189,48 @@ void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& do
   home.stage = Home::Stage::kSending;
   home.record = CutIntoFrames(done.data);
   Send(slice);
+}
+
+// Behind those that were read, unless enough are on their way.
+void Assignment::ReadNextPiece(SliceId slice) {
+  Home& home = HomeOf(slice);
+  const uint32_t next = home.taken + static_cast<uint32_t>(home.record.size());
+  const Manifest& manifest = SourceOf(home);
+  if (home.reads_piece || home.record.size() >= kPiecesAhead || next >= PiecesOf(manifest, slice)) return;
+  home.reads_piece = true;
+  storage_.Run({ReadPiece(manifest, slice, next)}, [this, slice, epoch = epochs_[ToNumber(slice)]](
+                                                       const StorageDone& done) { PieceDone(slice, epoch, done); });
+}
+
+void Assignment::PieceDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
+  Home& home = HomeOf(slice);
+  if (epoch != epochs_[ToNumber(slice)] || home.stage == Home::Stage::kReported) return;
+  home.reads_piece = false;
+  const uint32_t piece = home.taken + static_cast<uint32_t>(home.record.size());
+  const absl::Status status = CheckPiece(SourceOf(home), slice, piece, done, &home.checksum);
+  if (!status.ok()) return ReadFailed(slice, status);
+  home.stage = Home::Stage::kSending;
+  home.record.push_back(done.data);
+  SendPiece(slice, piece);
+  ReadNextPiece(slice);
+}
+
+// The ps confirms those that it has.
+absl::Status Assignment::TakePieces(const SliceReport::Item& item) {
+  Home& home = HomeOf(item.slice);
+  const uint64_t sent = home.taken + home.record.size();
+  if (!grid_.IsBucket(item.slice) || item.pieces > sent) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a report of ", item.pieces, " pieces of slice ", ToNumber(item.slice), ", of ", sent, " sent"));
+  }
+  if (item.pieces <= home.taken) return absl::OkStatus();  // late
+  home.record.erase(home.record.begin(), home.record.begin() + (item.pieces - home.taken));
+  home.taken = item.pieces;
+  Server& server = servers_[home.server];
+  server.progressed = context_.now;
+  server.next_resend = context_.now + server.backoff;
+  ReadNextPiece(item.slice);
+  return absl::OkStatus();
 }
 
 void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
@@ -209,8 +253,28 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   ReadFrom(slice, context_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after));
 }
 
+void Assignment::SendPiece(SliceId slice, uint32_t piece) {
+  Home& home = HomeOf(slice);
+  Server& server = servers_[home.server];
+  const Task* task = members_.Find(server.incarnation);
+  if (task == nullptr || task->bulk == PeerId::kNone) return;  // as in Send
+  context_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
+                                               .slice = slice,
+                                               .epoch = epochs_[ToNumber(slice)],
+                                               .blocks = {home.record[piece - home.taken]},
+                                               .round = SourceOf(home).round,
+                                               .piece = piece,
+                                               .more = piece + 1 < PiecesOf(SourceOf(home), slice)});
+  home.sent = true;
+  server.next_resend = context_.now + server.backoff;
+}
+
 void Assignment::Send(SliceId slice) {
   Home& home = HomeOf(slice);
+  if (grid_.IsBucket(slice)) {
+    for (uint32_t i = 0; i < home.record.size(); ++i) SendPiece(slice, home.taken + i);
+    return;
+  }
   Server& server = servers_[home.server];
   const Task* task = members_.Find(server.incarnation);
   if (task == nullptr || task->bulk == PeerId::kNone) return;  // with the next Tick: it opens that link as it beats
@@ -274,6 +338,7 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   }
   // core 4: a report of an epoch that is over, or a second copy of one, changes nothing.
   if (item.epoch != epochs_[ToNumber(item.slice)] || home.stage == Home::Stage::kReported) return absl::OkStatus();
+  if (item.pieces > 0) return TakePieces(item);
   if (!item.error.empty()) {
     FallBack(item.slice, item.error);
     return absl::OkStatus();

@@ -11,6 +11,7 @@
 //   not. A record that is damaged on disk, or that its ps cannot install, costs that slice an older state and no other
 //   slice anything. One that cannot be read may be whole: it is tried kReads times, ever more rarely, before an older
 //   one, each time behind all that are due before it.
+//   A bucket's record goes in pieces, of which kPiecesAhead are on their way: its ps says how many it has.
 // Cost: memory is kRestoreWindow and a record per ps; each report costs a few slices, a repeated Assign all that have
 //   not reported. However many wait for their disk, they cost a report nothing.
 // Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports. failure() is INTERNAL once a slice cannot even
@@ -42,6 +43,7 @@ class Assignment {
   // busy side by side all the time. A smaller record counts as kLeastRecord, so that no queue of messages overflows.
   static constexpr uint64_t kRestoreWindow = uint64_t{8} << 20;
   static constexpr uint64_t kLeastRecord = uint64_t{256} << 10;
+  static constexpr uint32_t kPiecesAhead = 4;
   // Of one record that cannot be read: 22 s by default, in which a disk or a mount may come back.
   static constexpr int kReads = 7;
 
@@ -63,6 +65,7 @@ class Assignment {
   // The server has a new bulk link: records that it has not reported go again with the next Tick.
   void SendAgain(Incarnation server);
 
+  const SliceGrid& grid() const { return grid_; }
   bool placed() const { return !homes_.empty(); }
   bool complete() const { return placed() && reported_ == homes_.size(); }
   const absl::Status& failure() const { return failure_; }
@@ -100,17 +103,23 @@ class Assignment {
     bool held = false;  // its ps is to go on with what it has
     size_t source = 0;  // else: so many of sources_ are still to be tried, the last of them now; 0: what it begins with
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
-    int failed_reads = 0;         // of this source's record
-    Time next_read{};             // as in to_read
-    std::vector<Payload> record;  // kSending, as is the next
+    int failed_reads = 0;              // of this source's record
+    Time next_read{};                  // as in to_read
+    std::vector<Payload> record = {};  // kSending, as is the next
     bool sent = false;
-    std::string passed_over;  // why the newest checkpoint's record cannot be used
+    // Of a bucket, whose `record` has the pieces that were read and not taken.
+    uint32_t taken = 0;  // pieces that its ps has
+    uint32_t checksum = 0;
+    bool reads_piece = false;
+    std::string passed_over = {};  // why the newest checkpoint's record cannot be used
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
   static bool Begins(const Home& home) { return !home.held && home.source == 0; }
-  SliceSource KindOf(const Home& home) const {
+  SliceSource KindOf(SliceId slice) const {
+    const Home& home = homes_[ToNumber(slice)];
     if (home.held) return SliceSource::kHeld;
-    return Begins(home) && !initial_ ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
+    const bool is_made = !initial_ || grid_.IsBucket(slice);  // the values that the user gave are variables'
+    return Begins(home) && is_made ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
   }
   const Manifest& SourceOf(const Home& home) const { return home.source == 0 ? *initial_ : sources_[home.source - 1]; }
   void Learn(std::vector<Manifest> checkpoints);
@@ -122,9 +131,13 @@ class Assignment {
   void StopRestoring(SliceId slice);
   uint64_t ShareOfWindow(SliceId slice) const;
   void Read(SliceId slice);
+  void ReadNextPiece(SliceId slice);
+  void PieceDone(SliceId slice, SliceEpoch epoch, const StorageDone& done);
+  absl::Status TakePieces(const SliceReport::Item& item);
   void ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done);
   void ReadFailed(SliceId slice, const absl::Status& status);
   void Send(SliceId slice);
+  void SendPiece(SliceId slice, uint32_t piece);
   void FallBack(SliceId slice, const std::string& why);
   absl::Status ReceiveItem(const SliceReport& report, const SliceReport::Item& item);
 

@@ -14,10 +14,10 @@ namespace {
 constexpr int kSilences = 3;
 
 // Whether the records fill the file from its first byte to its last, in any order.
-bool FillFile(const std::map<SliceId, Manifest::Record>& records, uint64_t bytes) {
+bool FillFile(const std::map<SliceId, Manifest::Record>& records, uint64_t bytes, const SliceGrid& grid) {
   std::map<uint64_t, uint64_t> end_of;
   for (const auto& [slice, record] : records) {
-    if (record.bytes > kMaxRecordBytes) return false;
+    if (record.bytes > (grid.IsBucket(slice) ? kMaxBucketRecordBytes : kMaxRecordBytes)) return false;
     end_of[record.offset] = record.offset + record.bytes;
   }
   uint64_t end = 0;
@@ -101,7 +101,7 @@ void CheckpointRounds::AskForFile(ShardFile& file) {
   if (task == nullptr || file.checking || !file.records.empty()) return;
   WriteShard request{.to = file.server, .round = round_, .file = file.name, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : file.slices) {
-    if (!file.reported.contains(slice)) request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)]});
+    if (!file.reported.contains(slice)) request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], 0});
   }
   context_.out.SendTo(task->control, std::move(request));
 }
@@ -126,7 +126,8 @@ void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
   if (slices.empty()) return;
   SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : slices) {
-    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)]});
+    const uint32_t parts = file.open && file.open->slice == slice ? file.open->parts : 0;
+    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], parts});
   }
   context_.out.SendTo(task->bulk, std::move(request));
 }
@@ -159,21 +160,51 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
   if (absl::Status status = CheckSlice(*file, record.slice, record.epoch); !status.ok()) return status;
   if (absl::Status status = CheckRecordSize(record.blocks); !status.ok()) return status;
-  if (file->awaited.erase(record.slice) == 0) return absl::OkStatus();
-  PromiseOnly(record.finished);
+  const bool in_parts = record.scan != 0 || record.part != 0 || record.more;
+  if (in_parts && !assignment_.grid().IsBucket(record.slice)) {
+    return absl::InvalidArgumentError(absl::StrCat("a record in parts of slice ", ToNumber(record.slice)));
+  }
+  if (!file->awaited.contains(record.slice) || !TakesNext(*file, record)) return absl::OkStatus();
+  if (!record.more) file->awaited.erase(record.slice);
+  if (record.part == 0) {
+    PromiseOnly(record.finished);
+    file->skipped = SumWithoutOverflow(file->skipped, record.skipped);
+    file->versions.Include({record.version, record.version});
+  }
   // Records come one soon after the other: what was asked for again had been lost, and not slow.
   if (context_.now - file->progressed < timing_.data_retry) file->backoff = timing_.data_retry;
   file->progressed = context_.now;
   file->next_ask = context_.now + file->backoff;
-  file->skipped = SumWithoutOverflow(file->skipped, record.skipped);
-  file->versions.Include({record.version, record.version});
-  file->arrived.push_back({{.slice = record.slice,
-                            .offset = 0,
-                            .bytes = RecordBytes(record.blocks),
-                            .crc32c = RecordChecksum(record.blocks)},
-                           record.blocks});
+  file->arrived.push_back({record.slice, record.blocks, record.part == 0, !record.more});
   Write(*file);
   return absl::OkStatus();
+}
+
+// What comes out of its turn, since something before it was lost, is asked for again.
+bool CheckpointRounds::TakesNext(ShardFile& file, const SliceRecord& record) {
+  if (!file.open && record.part == 0) {
+    if (record.more) file.open = {record.slice, record.scan, 0};
+  } else if (!file.open || file.open->slice != record.slice || file.open->scan != record.scan ||
+             file.open->parts != record.part) {
+    return false;
+  }
+  if (!file.open) return true;
+  ++file.open->parts;
+  file.unconfirmed[record.slice] = file.open->parts;
+  if (!record.more) file.open.reset();
+  return true;
+}
+
+// With what is on the disk now: the ps drops these parts, and makes others.
+void CheckpointRounds::Confirm(ShardFile& file) {
+  const auto unconfirmed = std::exchange(file.unconfirmed, {});
+  const Task* task = members_.Find(file.server);
+  if (unconfirmed.empty() || task == nullptr || task->bulk == PeerId::kNone) return;
+  SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
+  for (const auto& [slice, parts] : unconfirmed) {
+    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], parts});
+  }
+  context_.out.SendTo(task->bulk, std::move(request));
 }
 
 void CheckpointRounds::Write(ShardFile& file) {
@@ -181,18 +212,23 @@ void CheckpointRounds::Write(ShardFile& file) {
   // What came meanwhile goes in one append: were it one each, small records would wait longer than they take.
   std::vector<Manifest::Record> entries;
   std::vector<Payload> data;
-  for (Arrived& record : std::exchange(file.arrived, {})) {
-    record.entry.offset = file.bytes;
-    file.bytes += record.entry.bytes;
-    entries.push_back(record.entry);
+  const std::vector<Arrived> arrived = std::exchange(file.arrived, {});
+  for (const Arrived& record : arrived) {
+    if (record.is_first) file.growing = {.slice = record.slice, .offset = file.bytes};
+    const uint64_t bytes = RecordBytes(record.blocks);
+    for (const Payload& block : record.blocks) file.growing.crc32c = Crc32c(block.bytes(), file.growing.crc32c);
+    file.growing.bytes += bytes;
+    file.bytes += bytes;
+    if (record.is_last) entries.push_back(file.growing);
     data.insert(data.end(), record.blocks.begin(), record.blocks.end());
   }
-  file.writing = entries.size();
+  file.writing = arrived.size();
   storage_.Run({AppendTo(ShardPath(round_, file.name), std::move(data))},
                InRound([this, &file, entries](const StorageDone&) {
                  file.writing = 0;
                  file.progressed = context_.now;
                  for (const Manifest::Record& entry : entries) file.records[entry.slice] = entry;
+                 Confirm(file);
                  if (file.asked < file.slices.size()) AskForRecords(file, /*again=*/false);
                  Write(file);
                  CommitIfComplete();
@@ -238,7 +274,7 @@ absl::Status CheckpointRounds::TakePart(ShardFile& file, const ShardWritten& par
   file.progressed = context_.now;
   file.next_ask = context_.now + timing_.control_retry;  // other parts are on their way
   if (file.reported.size() < file.slices.size()) return absl::OkStatus();
-  if (!FillFile(file.reported, file.bytes)) {
+  if (!FillFile(file.reported, file.bytes, assignment_.grid())) {
     return absl::InvalidArgumentError("a shard file whose records do not lie side by side");
   }
   CheckShared(file);

@@ -5,7 +5,8 @@
 //
 // Order: records are appended to one file per ps, one append at a time; files synced, the folder synced, the manifest
 //   written beside, synced, renamed, the folder synced: from then on the round is durable, and only then older ones go.
-//   via shared a ps writes and syncs its file itself.
+//   via shared a ps writes and syncs its file itself. Of a bucket's record it makes few parts beyond those that were
+//   confirmed here.
 // Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
 // Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, records that
 //   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives INVALID_ARGUMENT for what no
@@ -118,9 +119,17 @@ class CheckpointRounds {
   std::optional<uint64_t> too_many_skipped() const { return too_many_skipped_; }
 
  private:
-  struct Arrived {
-    Manifest::Record entry;  // without its place
+  struct Arrived {  // a record, or a part of a bucket's
+    SliceId slice{};
     std::vector<Payload> blocks;
+    bool is_first = true, is_last = true;
+  };
+  // The bucket of which parts are here, and not all. Until they are nothing else goes into the file: a record is in one
+  // piece there.
+  struct OpenBucket {
+    SliceId slice{};
+    uint64_t scan = 0;  // T4: parts of one scan make a record
+    uint32_t parts = 0;
   };
   struct ShardFile {  // what one ps holds, and how far that has come to the disk
     std::string name;
@@ -134,7 +143,10 @@ class CheckpointRounds {
     size_t asked = 0;  // of slices, in order; via chief, as are the next three
     std::set<SliceId> awaited;
     std::vector<Arrived> arrived;
-    size_t writing = 0;                            // records of the append under way
+    std::optional<OpenBucket> open;
+    Manifest::Record growing;                 // of what is appended now, as far as it was
+    std::map<SliceId, uint32_t> unconfirmed;  // parts of buckets, of which their ps is told once they are on the disk
+    size_t writing = 0;                       // records of the append under way
     std::map<SliceId, Manifest::Record> reported;  // via shared, as is the next: what the parts of its report said
     bool checking = false;                         // all was reported, and the file is looked for
     Time next_ask{};
@@ -147,6 +159,8 @@ class CheckpointRounds {
   void Ask(ShardFile& file, bool again);
   void AskForFile(ShardFile& file);
   void AskForRecords(ShardFile& file, bool again);
+  bool TakesNext(ShardFile& file, const SliceRecord& record);
+  void Confirm(ShardFile& file);
   absl::Status CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const;
   void PromiseOnly(const IntervalSet& finished);
   void Write(ShardFile& file);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/row_frames.h"
 #include "schema/codec.h"
 
 namespace downpour {
@@ -11,6 +12,11 @@ namespace {
 
 absl::Status UnknownSlice(SliceId slice, const SliceGrid& grid) {
   return absl::InvalidArgumentError(absl::StrCat("names slice ", ToNumber(slice), ", but the model has ", grid.size()));
+}
+
+absl::Status OfBucket(const char* does, SliceId slice, const absl::Status& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(does, " rows of slice ", ToNumber(slice), " in a frame that ", why.message()));
 }
 
 absl::Status AdmitLease(LeaseId lease, const Plan& plan) {
@@ -38,6 +44,13 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
   }
   for (const Push::Item& item : push.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
+    if (grid.IsBucket(item.slice)) {
+      if (item.gradient.empty()) continue;
+      if (absl::Status rows = CheckGradients(item.gradient, grid.row_widths); !rows.ok()) {
+        return OfBucket("pushes", item.slice, rows);
+      }
+      continue;
+    }
     const size_t bytes = grid.WireBytes(item.slice);
     if (!item.gradient.empty() && item.gradient.size() != bytes) {
       return absl::InvalidArgumentError(absl::StrCat("pushes ", item.gradient.size(), " bytes for slice ",
@@ -64,6 +77,15 @@ absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan&) {
   uint64_t bytes = 0;
   for (const Pull::Item& item : pull.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
+    if (grid.IsBucket(item.slice)) {
+      if (absl::Status keys = CheckKeys(item.keys, grid.row_widths); !keys.ok()) {
+        return OfBucket("pulls", item.slice, keys);
+      }
+      bytes += AnswerBytes(item.keys, grid.row_widths);
+    } else if (!item.keys.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("pulls rows of slice ", ToNumber(item.slice), ", which is no bucket"));
+    }
     bytes += grid.WireBytes(item.slice);
   }
   if (bytes <= kMaxMessagePayload) return absl::OkStatus();

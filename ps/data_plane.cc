@@ -1,10 +1,13 @@
 #include "ps/data_plane.h"
 
+#include <glog/logging.h>
+
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log_line.h"
+#include "runtime/row_frames.h"
 #include "runtime/staleness.h"
 
 namespace downpour {
@@ -46,6 +49,12 @@ PullReply::Item Values(Shard* shard, const Pull::Item& wanted) {
   if (item.refusal != SliceRefusal::kNone) return item;
   ServedSlice& slice = *shard->Find(wanted.slice);
   item.version = slice.CurrentVersion();
+  if (slice.rows != nullptr) {
+    const absl::StatusOr<RowKeys> keys = UnpackKeys(wanted.keys, shard->grid().row_widths);
+    CHECK(keys.ok()) << keys.status();  // it was admitted
+    item.values = slice.rows->Gather(*keys);
+    return item;
+  }
   // B6: a version is epoch and number, so equal versions are equal values.
   if (wanted.have != item.version) item.values = OnWire(shard->grid().wire, slice);
   return item;
@@ -192,7 +201,18 @@ bool DataPlane::Consume(const Push& push, const Push::Item& item, std::optional<
 bool DataPlane::Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness,
                       const Shard& shard, ServedSlice& slice) {
   // An empty push moves the counter alone: the step had nothing for this slice.
-  if (gradient.empty() || quarantine_.Contains(name)) return false;
+  if (gradient.empty() || quarantine_.Contains(name)) {
+    if (slice.rows != nullptr) slice.rows->ConsumeEmpty();  // T12: it is what the rows' clock counts
+    return false;
+  }
+  if (slice.rows != nullptr) {
+    const absl::StatusOr<RowGradients> rows = UnpackGradients(gradient, shard.grid().row_widths);
+    CHECK(rows.ok()) << rows.status();  // it was admitted
+    applying_.Begin(name);
+    const bool counted = optimizer_->ApplyRows(*rows, slice);
+    applying_.End();
+    return counted;
+  }
   const GradientSpan numbers = Numbers(shard.grid().wire, gradient);
   applying_.Begin(name);
   const bool counted =

@@ -87,7 +87,9 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
     : specs_(SpecsOf(grid.variables, job.training.servers_optimizer())),
       job_steps_(plan.total_steps()),
       staleness_rule_(job.training, job.cluster.worker_count) {
+  for (const ModelTable& table : job.model.tables) of_tables_.push_back(table.optimizer);
   for (const Slice& slice : grid.slices) {
+    if (grid.IsBucket(slice.id)) break;  // the others are behind it
     const VariableSpec& variable = grid.variables[slice.variable];
     variable_of_.push_back(slice.variable);
     run_of_.push_back(RunOf(variable, slice));
@@ -123,6 +125,17 @@ bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, 
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
   }
   slice.on_wire = Payload();
+  ++slice.version;
+  return true;
+}
+
+bool Optimizer::ApplyRows(const RowGradients& gradients, ServedSlice& slice) const {
+  updates_.clear();
+  for (const OptimizerSpec& spec : of_tables_) {
+    const double share = RateShare(spec.schedule, slice.consumed, job_steps_);
+    updates_.push_back(UpdateFor(spec, Damping(), slice.version + 1, share));
+  }
+  if (!slice.rows->Apply(gradients, updates_)) return false;
   ++slice.version;
   return true;
 }

@@ -17,6 +17,7 @@
 #include "optimizer/update_rule.h"
 #include "ps/shard.h"
 #include "ps/staleness_rule.h"
+#include "runtime/row_frames.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/deflation.h"
 
@@ -51,6 +52,9 @@ class Optimizer {
   [[nodiscard]] bool Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness,
                            ServedSlice& slice) const;
 
+  // The same for a bucket. Rows take steps that are not damped: two workers seldom push one row at the same time.
+  [[nodiscard]] bool ApplyRows(const RowGradients& gradients, ServedSlice& slice) const;
+
   // The same in two steps, for slices whose last slot sums up a group's gradients. Gather adds `share` of one to the
   // sum and changes no values. ApplyGathered applies the sum as a gradient that is not stale, and begins the next one.
   [[nodiscard]] bool Gather(GradientSpan gradient, double share, ServedSlice& slice) const;
@@ -60,10 +64,12 @@ class Optimizer {
   const OptimizerSpec& SpecOf(SliceId id) const { return specs_[variable_of_[ToNumber(id)]]; }
   bool Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const;
 
-  std::vector<OptimizerSpec> specs_;   // by variable
-  std::vector<uint32_t> variable_of_;  // by slice
-  std::vector<MatrixRun> run_of_;      // likewise
-  std::vector<SliceTraits> traits_;    // likewise
+  std::vector<OptimizerSpec> specs_;  // by variable
+  std::vector<OptimizerSpec> of_tables_;
+  mutable std::vector<Update> updates_;  // likewise: of the push at hand
+  std::vector<uint32_t> variable_of_;    // by slice of a variable
+  std::vector<MatrixRun> run_of_;        // likewise
+  std::vector<SliceTraits> traits_;      // likewise
   uint64_t job_steps_;
   StalenessRule staleness_rule_;
   mutable StepBuffers buffers_;  // so that memory is not taken for each push

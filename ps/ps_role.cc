@@ -141,6 +141,12 @@ void PsRole::Impl::On(Started& started) {
 void PsRole::Impl::On(Tick&) {
   pace_.Tick();
   session_.stats().waiting_for = WaitingFor();
+  if (shard_) {
+    const Shard::TableTotals tables = shard_->Tables();
+    session_.stats().table_rows = tables.rows;
+    session_.stats().table_bytes = tables.bytes;
+    session_.stats().keys_unborn = tables.unborn;
+  }
   if (session_.Tick(now_, /*placement=*/0, *out_)) out_->SendTo(kBulk, OpenBulk{session_.incarnation()});
 }
 
@@ -228,7 +234,7 @@ void PsRole::Impl::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
   if (!shard_) {
     const Plan plan(job_, assign.train_examples);
-    shard_.emplace(job_.seed, SlotCount(job_.training), *grid_, plan);
+    shard_.emplace(job_, *grid_, plan, session_.incarnation());
     plane_->Configure(job_, *grid_, plan);
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
@@ -252,7 +258,7 @@ void PsRole::Impl::FromChief(PeerId, Assign& assign) {
 
 void PsRole::Impl::FromChief(PeerId, RestoreSlice& restore) {
   if (!ForMe(restore.to) || !grid_->Contains(restore.slice)) return Reject();
-  if (!shard_->Restore(restore.slice, restore.epoch, restore.blocks)) return;
+  if (!shard_->Restore(restore)) return;
   if (shard_->Find(restore.slice) != nullptr) {
     TraceBegin({.kind = TraceRecord::Kind::kInstalled, .slice = restore.slice, .round = restore.round});
   }
@@ -261,12 +267,12 @@ void PsRole::Impl::FromChief(PeerId, RestoreSlice& restore) {
 
 void PsRole::Impl::FromChief(PeerId, SnapshotRequest& request) {
   if (!ForMe(request.to)) return Reject();
-  snapshots_.Add(request);
+  snapshots_.Add(request, *shard_);
 }
 
 void PsRole::Impl::FromChief(PeerId from, WriteShard& request) {
   if (!ForMe(request.to)) return Reject();
-  writer_.Begin(request, from, *out_);
+  writer_.Begin(request, from, *shard_, *out_);
 }
 
 void PsRole::Impl::Install() {

@@ -2,7 +2,7 @@
 //
 //   shard.Assign(item);                              // fences off the older epoch at once
 //   for (SliceId slice : shard.InstallNext(budget))  // those that begin with initial values
-//   shard.Restore(slice, epoch, blocks);             // those that begin with a checkpoint's record
+//   shard.Restore(restore);                          // those that begin with a checkpoint's record
 //                                                    // those that go on with what is held are there at once
 //   report.slices.push_back(shard.Report(slice));
 //
@@ -22,7 +22,9 @@
 
 #include "absl/types/span.h"
 #include "job/slice_grid.h"
+#include "ps/bucket_stream.h"
 #include "ps/lease_counters.h"
+#include "ps/table/bucket_rows.h"
 #include "runtime/plan.h"
 #include "schema/checkpoint_format.h"
 #include "schema/message.h"
@@ -43,13 +45,15 @@ struct ServedSlice {
   std::vector<Payload> slots;              // of the optimizer: as long as the values, each
   Magnitudes bounds = kUnknownMagnitudes;  // of values and slots
   Payload on_wire;  // the values rounded to bfloat16, since the first pull of this version that wanted them so
+  std::shared_ptr<BucketRows> rows = {};  // of a bucket, in place of all from `values` on; copies share them
 
   Version CurrentVersion() const { return {epoch, version}; }
 };
 
 class Shard {
  public:
-  Shard(uint64_t seed, size_t slot_count, SliceGrid grid, Plan plan);
+  // `process`: this one's incarnation.
+  Shard(const JobSpec& job, SliceGrid grid, Plan plan, Incarnation process);
 
   const SliceGrid& grid() const { return grid_; }
   const Plan& plan() const { return plan_; }
@@ -66,13 +70,21 @@ class Shard {
   bool Assign(const Assign::Item& item);
   // Installs initial values until `budget` bytes are written, at least one slice if any waits; returns them.
   std::vector<SliceId> InstallNext(size_t budget);
-  // False if the slice does not wait for a record in this epoch. Otherwise there is something to report.
-  bool Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> blocks);
+  // False if the slice does not wait for a record in this epoch, or not for this piece of it. Otherwise there is
+  // something to report: of a bucket also how many pieces are here.
+  bool Restore(const RestoreSlice& record);
 
   // Whether there is something to report about the slice in its epoch.
   bool HasReport(SliceId slice) const;
   SliceReport::Item Report(SliceId slice) const;
   size_t AwaitingRecords() const;
+
+  struct TableTotals {
+    uint64_t rows = 0;  // that take memory
+    uint64_t bytes = 0;
+    uint64_t unborn = 0;  // pushes of keys for which there was no room
+  };
+  TableTotals Tables() const;
 
   // An own bug otherwise: pushes counted one by one against the counters.
   void CheckCounts(const ServedSlice& slice) const;
@@ -80,15 +92,22 @@ class Shard {
 
  private:
   struct Place {
-    SliceEpoch epoch;                     // {0, 0}: never assigned
-    SliceSource source{};                 // whence it is to get its state in that epoch
-    std::string error;                    // why the record could not be installed
-    std::unique_ptr<ServedSlice> served;  // null until it has that state; then its epoch is this one's
+    SliceEpoch epoch;                             // {0, 0}: never assigned
+    SliceSource source{};                         // whence it is to get its state in that epoch
+    std::string error = {};                       // why the record could not be installed
+    std::unique_ptr<BucketStream> incoming = {};  // of a bucket, as is the next: its record, as far as it is here
+    uint32_t pieces = 0;
+    std::unique_ptr<ServedSlice> served = {};  // null until it has that state; then its epoch is this one's
   };
   absl::StatusOr<ServedSlice> FromRecord(SliceId slice, absl::Span<const Payload> blocks) const;
+  absl::StatusOr<ServedSlice> FromState(SliceState state) const;
+  absl::Status TakePiece(const RestoreSlice& record, Place& place);
+  uint64_t CopyOf(SliceId slice) const;
 
   uint64_t seed_;
   size_t slot_count_;
+  std::vector<TableSpec> tables_;
+  uint64_t process_;
   SliceGrid grid_;
   Plan plan_;
   std::vector<Place> places_;       // by slice

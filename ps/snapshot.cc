@@ -11,6 +11,9 @@
 namespace downpour {
 namespace {
 
+// Of a bucket's part: few milliseconds of work, between which pushes are consumed.
+constexpr size_t kPartBytes = size_t{256} << 10;
+
 // Nothing unless the slice is here, in the epoch asked for.
 std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Round round,
                                       const SnapshotRequest::Item& item, Effects& effects) {
@@ -35,36 +38,103 @@ std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Roun
 
 }  // namespace
 
-void SnapshotQueue::Add(const SnapshotRequest& request) {
+void SnapshotQueue::Add(const SnapshotRequest& request, Shard& shard) {
   if (request.round < round_) return;
-  if (request.round > round_) waiting_.clear();
+  if (request.round > round_) Drop(shard);
   round_ = request.round;
   urgent_ = request.urgent;
   for (const SnapshotRequest::Item& item : request.slices) {
     const bool waits = std::any_of(waiting_.begin(), waiting_.end(),
                                    [&](const SnapshotRequest::Item& other) { return other.slice == item.slice; });
-    if (!waits) waiting_.push_back(item);
+    if (!waits && !Confirm(item)) waiting_.push_back(item);
   }
 }
 
-void SnapshotQueue::Answer(RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
-  while (!waiting_.empty() && (urgent_ || pace.Allows())) {
+// Of a round that is over, or of a shard that is: T5.
+void SnapshotQueue::Drop(Shard& shard) {
+  for (const Scan& scan : scans_) {
+    ServedSlice* slice = shard.Find(scan.item.slice);
+    if (!scan.is_over && slice != nullptr && slice->epoch == scan.item.epoch) slice->rows->DropRecord();
+  }
+  waiting_.clear();
+  scans_.clear();
+}
+
+// Whether the bucket is being scanned, or was in this round and epoch. Then the chief has `item.parts` of its parts.
+bool SnapshotQueue::Confirm(const SnapshotRequest::Item& item) {
+  const auto scan = std::find_if(scans_.begin(), scans_.end(), [&](const Scan& known) {
+    return known.item.slice == item.slice && known.item.epoch == item.epoch;
+  });
+  if (scan == scans_.end()) return false;
+  const size_t before = scan->kept.size();
+  while (!scan->kept.empty() && scan->kept.front().part < item.parts) scan->kept.pop_front();
+  scan->again = scan->kept.size() == before;  // nothing new: what is kept was lost
+  return true;
+}
+
+void SnapshotQueue::Answer(RecordPace& pace, Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
+  for (Scan& scan : scans_) {
+    if (!std::exchange(scan.again, false)) continue;
+    for (const SliceRecord& part : scan.kept) effects.SendTo(chief, part);
+  }
+  while (urgent_ || pace.Allows()) {
+    Scan* const scan = scans_.empty() || scans_.back().is_over ? nullptr : &scans_.back();
+    if (scan != nullptr) {
+      if (scan->kept.size() >= kPartsAhead) return;
+      const uint64_t bytes = SendNextPart(*scan, shard, from, chief, effects);
+      if (!urgent_) pace.Made(bytes);
+      continue;
+    }
+    if (waiting_.empty()) return;
     const SnapshotRequest::Item item = waiting_.front();
     waiting_.pop_front();
     std::optional<SliceRecord> record = MakeRecord(shard, from, round_, item, effects);
     if (!record) continue;
     if (!urgent_) pace.Made(RecordBytes(record->blocks));
+    if (shard.grid().IsBucket(item.slice)) {
+      // T3: the point of the rows is that of the counters in the first part.
+      shard.Find(item.slice)->rows->BeginRecord();
+      record->scan = ++scans_begun_;
+      record->more = true;
+      scans_.push_back({.item = item, .number = scans_begun_, .parts = 1, .kept = {*record}});
+    }
     effects.SendTo(chief, *std::move(record));
   }
 }
 
-void ShardWriter::Begin(const WriteShard& request, PeerId chief, Effects& effects) {
+// Returns its bytes. A bucket that is no longer in that epoch has no record: the chief has abandoned the round, or will.
+uint64_t SnapshotQueue::SendNextPart(Scan& scan, Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
+  ServedSlice* const slice = shard.Find(scan.item.slice);
+  if (slice == nullptr || slice->epoch != scan.item.epoch) {
+    scan.is_over = true;
+    scan.kept.clear();
+    return 0;
+  }
+  SliceRecord part{.from = from,
+                   .round = round_,
+                   .slice = scan.item.slice,
+                   .epoch = scan.item.epoch,
+                   .finished = {},
+                   .blocks = FramePart(slice->rows->NextPart(kPartBytes)),
+                   .scan = scan.number,
+                   .part = scan.parts++,
+                   .more = slice->rows->recording()};
+  scan.is_over = !part.more;
+  const uint64_t bytes = RecordBytes(part.blocks);
+  scan.kept.push_back(part);
+  effects.SendTo(chief, std::move(part));
+  return bytes;
+}
+
+void ShardWriter::Begin(const WriteShard& request, PeerId chief, Shard& shard, Effects& effects) {
   if (request.round < request_.round) return;
   chief_ = chief;
   if (request.round == request_.round) {
     if (stage_ == Stage::kIdle) Report(request.slices, effects);
     return;
   }
+  if (BucketRows* const rows = Scanned(shard)) rows->DropRecord();  // T5
+  scanning_ = false;
   request_ = request;
   written_ = ShardWritten{.from = request.to, .round = request.round, .error = {}, .bytes = 0, .slices = {}};
   stage_ = Stage::kFolder;
@@ -87,28 +157,38 @@ void ShardWriter::Done(const StorageDone& done, Effects& effects) {
   stage_ = Stage::kNext;
 }
 
-void ShardWriter::Continue(RecordPace& pace, const Shard& shard, Effects& effects) {
+void ShardWriter::Continue(RecordPace& pace, Shard& shard, Effects& effects) {
   if (stage_ != Stage::kNext) return;
-  if (written_.slices.size() == request_.slices.size()) {
+  if (!scanning_ && written_.slices.size() == request_.slices.size()) {
     stage_ = Stage::kSync;
     Submit(StorageOp::Kind::kSync, ShardPath(request_.round, request_.file), {}, effects);
   } else if (request_.urgent || pace.Allows()) {
-    AppendNext(pace, shard, effects);
+    const uint64_t bytes = AppendNext(shard, effects);
+    if (!request_.urgent) pace.Made(bytes);
   }
 }
 
-void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effects) {
+// Returns the bytes of what it appended.
+uint64_t ShardWriter::AppendNext(Shard& shard, Effects& effects) {
+  if (scanning_) {
+    if (BucketRows* const rows = Scanned(shard)) return AppendPart(*rows, effects);
+    scanning_ = false;
+    written_.slices.back() = {.slice = scanned_, .epoch = written_.slices.back().epoch, .finished = {}};
+    Finish("", effects);
+    return 0;
+  }
   const SnapshotRequest::Item& item = request_.slices[written_.slices.size()];
   std::optional<SliceRecord> record = MakeRecord(shard, request_.to, request_.round, item, effects);
   if (!record) {
     written_.slices.push_back({.slice = item.slice, .epoch = item.epoch, .finished = {}});
-    return Finish("", effects);
+    Finish("", effects);
+    return 0;
   }
   if (absl::Status status = CheckRecordSize(record->blocks); !status.ok()) {
-    return Finish(absl::StrCat("slice ", ToNumber(item.slice), ": ", std::string(status.message())), effects);
+    Finish(absl::StrCat("slice ", ToNumber(item.slice), ": ", std::string(status.message())), effects);
+    return 0;
   }
   const uint64_t bytes = RecordBytes(record->blocks);
-  if (!request_.urgent) pace.Made(bytes);
   written_.slices.push_back({.slice = item.slice,
                              .epoch = item.epoch,
                              .finished = std::move(record->finished),
@@ -120,11 +200,37 @@ void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effe
   const bool is_first = written_.slices.size() == 1;
   written_.oldest_version = is_first ? record->version : std::min(written_.oldest_version, record->version);
   written_.newest_version = std::max(written_.newest_version, record->version);
+  if (shard.grid().IsBucket(item.slice)) {
+    shard.Find(item.slice)->rows->BeginRecord();  // T3: the point is that of the counters that were just written
+    scanning_ = true;
+    scanned_ = item.slice;
+  }
   stage_ = Stage::kAppend;
   Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(record->blocks), effects);
+  return bytes;
+}
+
+// The bucket of which parts are to come, as long as it is in the epoch that was asked for.
+BucketRows* ShardWriter::Scanned(Shard& shard) const {
+  ServedSlice* const slice = scanning_ ? shard.Find(scanned_) : nullptr;
+  return slice != nullptr && slice->epoch == written_.slices.back().epoch ? slice->rows.get() : nullptr;
+}
+
+uint64_t ShardWriter::AppendPart(BucketRows& rows, Effects& effects) {
+  std::vector<Payload> blocks = FramePart(rows.NextPart(kPartBytes));
+  scanning_ = rows.recording();
+  ShardWritten::Item& written = written_.slices.back();
+  const uint64_t bytes = RecordBytes(blocks);
+  for (const Payload& block : blocks) written.crc32c = Crc32c(block.bytes(), written.crc32c);
+  written.bytes += bytes;
+  written_.bytes += bytes;
+  stage_ = Stage::kAppend;
+  Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(blocks), effects);
+  return bytes;
 }
 
 void ShardWriter::Finish(const std::string& error, Effects& effects) {
+  scanning_ = false;
   stage_ = Stage::kIdle;
   written_.error = error;
   Report(request_.slices, effects);

@@ -15,29 +15,67 @@ constexpr uint64_t kBucketStream = 11;  // apart from other draws
 
 size_t CountBytes(size_t tables) { return (tables + tables % 2) * sizeof(uint32_t); }
 
-// The counts of a frame that is long enough for its keys; the bytes of both.
+size_t BytesOfRows(absl::Span<const uint32_t> counts, absl::Span<const uint32_t> widths) {
+  size_t numbers = 0;
+  for (size_t table = 0; table < widths.size(); ++table) numbers += size_t{counts[table]} * widths[table];
+  return numbers * sizeof(float);
+}
+
+// The counts of a frame that is long enough for its keys, which ascend; the bytes of both.
 struct Head {
-  RowKeys rows;  // without the keys
+  std::vector<uint32_t> counts;
+  size_t keys = 0;
   size_t bytes = 0;
 };
+
+uint64_t KeyAt(const Payload& frame, size_t offset) {
+  uint64_t key;
+  std::memcpy(&key, frame.data() + offset, sizeof key);
+  return key;
+}
+
+bool Ascend(const Payload& frame, const Head& head) {
+  size_t at = CountBytes(head.counts.size());
+  for (const uint32_t count : head.counts) {
+    for (uint32_t i = 1; i < count; ++i) {
+      if (KeyAt(frame, at + (i - 1) * sizeof(uint64_t)) >= KeyAt(frame, at + i * sizeof(uint64_t))) return false;
+    }
+    at += count * sizeof(uint64_t);
+  }
+  return true;
+}
+
 absl::StatusOr<Head> ReadHead(const Payload& frame, size_t tables) {
   const size_t before = CountBytes(tables);
   if (frame.size() < before) {
     return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes for counts of ", tables, " tables"));
   }
   Head head;
-  head.rows.counts.resize(tables);
-  std::memcpy(head.rows.counts.data(), frame.data(), tables * sizeof(uint32_t));
-  const size_t keys = std::accumulate(head.rows.counts.begin(), head.rows.counts.end(), size_t{0});
-  head.bytes = before + keys * sizeof(uint64_t);
-  if (keys > 0 && frame.size() >= head.bytes) return head;
-  return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes for ", keys, " keys"));
+  head.counts.resize(tables);
+  std::memcpy(head.counts.data(), frame.data(), tables * sizeof(uint32_t));
+  head.keys = std::accumulate(head.counts.begin(), head.counts.end(), size_t{0});
+  head.bytes = before + head.keys * sizeof(uint64_t);
+  if (head.keys == 0 || frame.size() < head.bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes for ", head.keys, " keys"));
+  }
+  if (!Ascend(frame, head)) return absl::InvalidArgumentError("has keys of a table that do not ascend");
+  return head;
 }
 
-void ReadKeys(const Payload& frame, Head* head) {
-  const size_t before = CountBytes(head->rows.counts.size());
-  head->rows.keys.resize((head->bytes - before) / sizeof(uint64_t));
-  std::memcpy(head->rows.keys.data(), frame.data() + before, head->bytes - before);
+// Also whether the rest is as long as it should be: `rows` of them or none.
+absl::StatusOr<Head> ReadWhole(const Payload& frame, absl::Span<const uint32_t> widths, bool rows) {
+  absl::StatusOr<Head> head = ReadHead(frame, widths.size());
+  if (!head.ok()) return head;
+  const size_t wanted = head->bytes + (rows ? BytesOfRows(head->counts, widths) : 0);
+  if (frame.size() == wanted) return head;
+  return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes, where its counts make ", wanted));
+}
+
+RowKeys ReadKeys(const Payload& frame, Head head) {
+  const size_t before = CountBytes(head.counts.size());
+  RowKeys rows{.counts = std::move(head.counts), .keys = std::vector<uint64_t>(head.keys)};
+  std::memcpy(rows.keys.data(), frame.data() + before, head.keys * sizeof(uint64_t));
+  return rows;
 }
 
 }  // namespace
@@ -46,11 +84,7 @@ uint32_t BucketOf(uint64_t table, uint64_t key, uint32_t buckets) {
   return static_cast<uint32_t>((MixAll(kBucketStream, table, key) >> 32) * buckets >> 32);
 }
 
-size_t RowBytes(const RowKeys& rows, absl::Span<const uint32_t> widths) {
-  size_t numbers = 0;
-  for (size_t table = 0; table < widths.size(); ++table) numbers += size_t{rows.counts[table]} * widths[table];
-  return numbers * sizeof(float);
-}
+size_t RowBytes(const RowKeys& rows, absl::Span<const uint32_t> widths) { return BytesOfRows(rows.counts, widths); }
 
 Payload PackKeys(const RowKeys& rows) { return PackGradients(rows, {}); }
 
@@ -66,32 +100,32 @@ Payload PackGradients(const RowKeys& rows, absl::Span<const float> numbers) {
 }
 
 absl::StatusOr<RowKeys> UnpackKeys(const Payload& frame, absl::Span<const uint32_t> widths) {
-  absl::StatusOr<Head> head = ReadHead(frame, widths.size());
+  absl::StatusOr<Head> head = ReadWhole(frame, widths, /*rows=*/false);
   if (!head.ok()) return head.status();
-  if (frame.size() != head->bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes, of which keys are ", head->bytes));
-  }
-  ReadKeys(frame, &*head);
-  return std::move(head->rows);
+  return ReadKeys(frame, *std::move(head));
 }
 
 absl::StatusOr<RowGradients> UnpackGradients(const Payload& frame, absl::Span<const uint32_t> widths) {
-  absl::StatusOr<Head> head = ReadHead(frame, widths.size());
+  absl::StatusOr<Head> head = ReadWhole(frame, widths, /*rows=*/true);
   if (!head.ok()) return head.status();
-  const size_t numbers = RowBytes(head->rows, widths);
-  if (frame.size() != head->bytes + numbers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", frame.size(), " bytes, of which keys and rows are ", head->bytes + numbers));
-  }
-  ReadKeys(frame, &*head);
-  RowGradients gradients{.rows = std::move(head->rows), .numbers = std::vector<float>(numbers / sizeof(float))};
-  std::memcpy(gradients.numbers.data(), frame.data() + head->bytes, numbers);
+  const size_t before = head->bytes;
+  RowGradients gradients{.rows = ReadKeys(frame, *std::move(head)), .numbers = {}};
+  gradients.numbers.resize((frame.size() - before) / sizeof(float));
+  std::memcpy(gradients.numbers.data(), frame.data() + before, frame.size() - before);
   return gradients;
+}
+
+absl::Status CheckKeys(const Payload& frame, absl::Span<const uint32_t> widths) {
+  return ReadWhole(frame, widths, /*rows=*/false).status();
+}
+
+absl::Status CheckGradients(const Payload& frame, absl::Span<const uint32_t> widths) {
+  return ReadWhole(frame, widths, /*rows=*/true).status();
 }
 
 size_t AnswerBytes(const Payload& keys, absl::Span<const uint32_t> widths) {
   const absl::StatusOr<Head> head = ReadHead(keys, widths.size());
-  return head.ok() ? RowBytes(head->rows, widths) : 0;
+  return head.ok() ? BytesOfRows(head->counts, widths) : 0;
 }
 
 }  // namespace downpour

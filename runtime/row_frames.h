@@ -6,7 +6,7 @@
 //   Payload push = PackGradients(keys, gradients);                      // what a Push brings
 //
 // Shapes: a frame of keys is a count for each table (4 bytes, and 4 bytes of 0 behind an odd number of them), then the
-//   keys (8 bytes each), table by table. Rows are float32, width of its table each, in the order of the keys. A frame of
+//   keys (8 bytes each), table by table; of one table they ascend, so that each is there once. Rows are float32, width of its table each, in the order of the keys. A frame of
 //   gradients is a frame of keys, then rows. Little-endian. `widths` is SliceGrid::row_widths.
 // Limits: a frame has at most kMaxFrameBytes, so 14,500 rows of 16 numbers with their keys; and at least one key.
 // Errors: INVALID_ARGUMENT with one sentence for a frame that is no such. Nothing is allocated on the word of a count
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "schema/payload.h"
@@ -26,7 +27,7 @@ namespace downpour {
 
 struct RowKeys {
   std::vector<uint32_t> counts;  // of each table
-  std::vector<uint64_t> keys;    // of the first table, then of the next; of one table each once
+  std::vector<uint64_t> keys;    // of the first table, then of the next; of one table ascending
 };
 struct RowGradients {
   RowKeys rows;
@@ -42,9 +43,12 @@ size_t RowBytes(const RowKeys& rows, absl::Span<const uint32_t> widths);
 Payload PackKeys(const RowKeys& rows);
 Payload PackGradients(const RowKeys& rows, absl::Span<const float> numbers);
 
-// Whether a key is there twice is for the bucket to find.
 absl::StatusOr<RowKeys> UnpackKeys(const Payload& frame, absl::Span<const uint32_t> widths);
 absl::StatusOr<RowGradients> UnpackGradients(const Payload& frame, absl::Span<const uint32_t> widths);
+
+// Whether it is such a frame; without taking memory for it.
+absl::Status CheckKeys(const Payload& frame, absl::Span<const uint32_t> widths);
+absl::Status CheckGradients(const Payload& frame, absl::Span<const uint32_t> widths);
 
 // Of a frame of keys, from its counts alone: of the rows that answer it. 0 for one that is none.
 size_t AnswerBytes(const Payload& keys, absl::Span<const uint32_t> widths);

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ struct SliceState {
   uint64_t usual_staleness = 0;  // of its pushes, in units of 1/kStalenessOne; at most kMostUsualStaleness
   IntervalSet finished;
   std::vector<LeaseCounter> counters;  // open leases, ascending; none of them in `finished`
-  Payload values;                      // float32
+  Payload values;                      // float32; of a bucket empty, and there are no slots: its rows follow
   std::vector<Payload> slots;          // each of the size of values
 };
 
@@ -56,6 +57,8 @@ uint64_t LeastRecordBytes(uint64_t value_bytes, uint64_t slots);
 // Of a whole record, from its blocks.
 uint64_t RecordBytes(absl::Span<const Payload> blocks);
 uint32_t RecordChecksum(absl::Span<const Payload> blocks);
+// How long the header block is that begins with these bytes; nothing for fewer bytes than tell it.
+std::optional<size_t> HeaderBytesOf(absl::Span<const std::byte> record);
 // One whole record, cut into pieces anywhere. Values and slots are copied into owned, aligned memory.
 absl::StatusOr<SliceState> DecodeRecord(absl::Span<const Payload> pieces);
 

@@ -123,7 +123,7 @@ void ReadRecords(Members& in, std::string* error, Manifest* manifest) {
     const uint64_t slice = record.Number("slice", UINT32_MAX);
     const uint64_t file = record.Number("file", UINT32_MAX);
     const uint64_t offset = record.Number("offset");
-    const uint64_t bytes = record.Number("bytes", kMaxRecordBytes);
+    const uint64_t bytes = record.Number("bytes", kMaxBucketRecordBytes);
     const uint64_t crc32c = record.HexNumber("crc32c", 8);
     if (slice != index) record.Fail("slice", "is not the number of its place");
     if (file >= manifest->files.size()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -128,7 +129,9 @@ absl::Status CheckHead(const Head& head) {
   const auto wrong = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat("slice ", head.slice, ": its record's header ", what));
   };
-  if (head.value_bytes == 0 || head.value_bytes > kMaxFrameBytes || head.value_bytes % sizeof(float) != 0) {
+  const bool is_bucket = head.value_bytes == 0 && head.slots == 0;
+  if ((head.value_bytes == 0 && !is_bucket) || head.value_bytes > kMaxFrameBytes ||
+      head.value_bytes % sizeof(float) != 0) {
     return wrong(absl::StrCat("names values of ", head.value_bytes, " bytes"));
   }
   const size_t more = head.header_bytes - HeaderBytes(head);  // beyond all sizes where there is less
@@ -199,7 +202,8 @@ std::vector<Payload> EncodeRecord(const SliceState& state) {
             .counters = static_cast<uint32_t>(state.counters.size())};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
 
-  std::vector<Payload> blocks = {Payload(), state.values};
+  std::vector<Payload> blocks = {Payload(),
+                                 state.values};  // a bucket's values are none, and have a checksum all the same
   blocks.insert(blocks.end(), state.slots.begin(), state.slots.end());
   std::byte* to = header.mutable_data();
   Put(to, head);
@@ -217,6 +221,13 @@ std::vector<Payload> EncodeRecord(const SliceState& state) {
   Put(to, Crc32c(header.bytes().subspan(0, header.size() - kChecksumBytes)));
   blocks[0] = std::move(header);
   return blocks;
+}
+
+std::optional<size_t> HeaderBytesOf(absl::Span<const std::byte> record) {
+  constexpr size_t kUpTo = offsetof(Head, header_bytes) + sizeof(uint32_t);
+  if (record.size() < kUpTo) return std::nullopt;
+  const std::byte* from = record.data() + offsetof(Head, header_bytes);
+  return Get<uint32_t>(from);
 }
 
 absl::Status CheckRecordSize(absl::Span<const Payload> blocks) {

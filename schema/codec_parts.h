@@ -55,6 +55,16 @@ class Writer {
     }
   }
 
+  // A number of each item, parallel to the items; nothing where all are 0.
+  template <typename Items, typename NumberOf>
+  flatbuffers::Offset<flatbuffers::Vector<uint32_t>> NumbersBeside(const Items& items, NumberOf number_of) {
+    std::vector<uint32_t> numbers;
+    bool any = false;
+    for (const auto& item : items) any |= (numbers.push_back(number_of(item)), numbers.back() != 0);
+    if (!any) numbers.clear();
+    return Vector(numbers);
+  }
+
   // Adds the payload as a frame, unless it is empty; its size goes into the header. All frames of a message together
   // stay within `total`, as for Reader::Frame.
   uint32_t Frame(const Payload& payload, size_t total);
@@ -114,6 +124,11 @@ class Reader {
     const auto taken = rest.subspan(0, count);
     rest.remove_prefix(taken.size());
     return taken;
+  }
+  // Of such numbers the next item's.
+  uint32_t TakeNumber(absl::Span<const uint32_t>& numbers, const char* field, bool any) {
+    const auto taken = any ? Take(numbers, 1, field) : absl::Span<const uint32_t>();
+    return taken.empty() ? 0 : taken[0];
   }
   template <typename Struct>
   void ExpectEmpty(absl::Span<const Struct> rest, const char* field) {

@@ -58,15 +58,11 @@ Probe Read(const wire::Probe& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::Pull> Write(const Pull& m, Writer& out) {
-  std::vector<uint32_t> key_bytes;
-  bool any = false;
-  const auto slices = out.Structs(m.slices, [&](const Pull::Item& i) {
-    key_bytes.push_back(out.Frame(i.keys, kMaxMessagePayload));
-    any |= !i.keys.empty();
-    return wire::PullItem(ToNumber(i.slice), ToWire(i.epoch), ToWire(i.have));
-  });
-  if (!any) key_bytes.clear();
-  return wire::CreatePull(out.fbb, ToNumber(m.from), m.request, slices, out.Vector(key_bytes));
+  const auto slices = out.Structs(
+      m.slices, [](const Pull::Item& i) { return wire::PullItem(ToNumber(i.slice), ToWire(i.epoch), ToWire(i.have)); });
+  const auto key_bytes =
+      out.NumbersBeside(m.slices, [&out](const Pull::Item& i) { return out.Frame(i.keys, kMaxMessagePayload); });
+  return wire::CreatePull(out.fbb, ToNumber(m.from), m.request, slices, key_bytes);
 }
 
 Pull Read(const wire::Pull& t, Reader& in) {
@@ -75,10 +71,8 @@ Pull Read(const wire::Pull& t, Reader& in) {
   Pull m{.from = Incarnation{t.from()},
          .request = t.request(),
          .slices = in.Map(t.slices(), "slices", [&](const wire::PullItem& i) {
-           Pull::Item item{SliceId{i.slice()}, FromWire(i.epoch()), FromWire(i.have()), Payload()};
-           const auto bytes = any ? in.Take(key_bytes, 1, "key_bytes") : key_bytes;
-           if (!bytes.empty()) item.keys = in.Frame(bytes[0], kMaxMessagePayload);
-           return item;
+           return Pull::Item{SliceId{i.slice()}, FromWire(i.epoch()), FromWire(i.have()),
+                             in.Frame(in.TakeNumber(key_bytes, "key_bytes", any), kMaxMessagePayload)};
          })};
   in.ExpectEmpty(key_bytes, "key_bytes");
   return m;
@@ -106,14 +100,24 @@ PullReply Read(const wire::PullReply& t, Reader& in) {
 
 flatbuffers::Offset<wire::SnapshotRequest> Write(const SnapshotRequest& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const auto& i) { return SliceToWire(i); });
-  return wire::CreateSnapshotRequest(out.fbb, ToNumber(m.to), Address(ToWire(m.round)), slices, m.urgent);
+  const auto parts = out.NumbersBeside(m.slices, [](const auto& i) { return i.parts; });
+  return wire::CreateSnapshotRequest(out.fbb, ToNumber(m.to), Address(ToWire(m.round)), slices, m.urgent, parts);
 }
 
 SnapshotRequest Read(const wire::SnapshotRequest& t, Reader& in) {
-  return {.to = Incarnation{t.to()},
-          .round = FromWire(t.round()),
-          .slices = in.Map(t.slices(), "slices", SliceFromWire<SnapshotRequest::Item>),
-          .urgent = t.urgent()};
+  auto parts = in.Items(t.parts(), "parts");
+  const bool any = !parts.empty();
+  SnapshotRequest m{.to = Incarnation{t.to()},
+                    .round = FromWire(t.round()),
+                    .slices = in.Map(t.slices(), "slices",
+                                     [&](const wire::SliceInEpoch& i) {
+                                       auto item = SliceFromWire<SnapshotRequest::Item>(i);
+                                       item.parts = in.TakeNumber(parts, "parts", any);
+                                       return item;
+                                     }),
+                    .urgent = t.urgent()};
+  in.ExpectEmpty(parts, "parts");
+  return m;
 }
 
 flatbuffers::Offset<wire::SliceRecord> Write(const SliceRecord& m, Writer& out) {

@@ -43,13 +43,16 @@ flatbuffers::Offset<wire::SliceReport> Write(const SliceReport& m, Writer& out) 
     return wire::ReportItem(ToNumber(i.slice), ToWire(i.epoch), static_cast<uint32_t>(intervals.size()),
                             !i.error.empty());
   });
-  return wire::CreateSliceReport(out.fbb, ToNumber(m.from), slices, out.Vector(finished), out.Texts(errors));
+  const auto pieces = out.NumbersBeside(m.slices, [](const SliceReport::Item& i) { return i.pieces; });
+  return wire::CreateSliceReport(out.fbb, ToNumber(m.from), slices, out.Vector(finished), out.Texts(errors), pieces);
 }
 
 SliceReport Read(const wire::SliceReport& t, Reader& in) {
   auto finished = in.Items(t.finished(), "finished");
   const std::vector<std::string> error_texts = in.Texts(t.errors(), "errors");
   absl::Span<const std::string> errors = error_texts;
+  auto pieces = in.Items(t.pieces(), "pieces");
+  const bool any = !pieces.empty();
   SliceReport m;
   m.from = Incarnation{t.from()};
   m.slices = in.Map(t.slices(), "slices", [&](const wire::ReportItem& i) {
@@ -58,10 +61,12 @@ SliceReport Read(const wire::SliceReport& t, Reader& in) {
     item.epoch = FromWire(i.epoch());
     for (const std::string& error : in.Take(errors, i.failed() ? 1 : 0, "errors")) item.error = error;
     item.finished = in.Intervals(in.Take(finished, i.intervals(), "finished"));
+    item.pieces = in.TakeNumber(pieces, "pieces", any);
     return item;
   });
   in.ExpectEmpty(finished, "finished");
   in.ExpectEmpty(errors, "errors");
+  in.ExpectEmpty(pieces, "pieces");
   return m;
 }
 

@@ -72,8 +72,7 @@ struct Pull {
     SliceId slice{};
     SliceEpoch epoch;
     Version have;  // an unchanged slice is answered without payload
-    Payload
-        keys;  // of a bucket: the rows that are wanted (runtime/row_frames.h); a bucket is answered with them always
+    Payload keys = {};  // of a bucket: which rows (runtime/row_frames.h); it answers with them whatever `have` says
   };
   std::vector<Item> slices;  // at most kMaxMessagePayload bytes of values
 };
@@ -101,6 +100,7 @@ struct SnapshotRequest {
   struct Item {
     SliceId slice{};
     SliceEpoch epoch;
+    uint32_t parts = 0;  // of a bucket, via chief: so many of its parts are here, and the next ones may come
   };
   std::vector<Item> slices;
   bool urgent = false;  // workers are not spared: the job, or a ps, ends with this round

@@ -50,6 +50,7 @@ struct SliceReport {  // ps -> chief: what assigned slices hold; several message
     SliceEpoch epoch;
     std::string error;  // not empty: could not be installed (a bad record): the chief chooses another source
     IntervalSet finished;
+    uint32_t pieces = 0;  // above 0: of a bucket's record so many are here, and more are wanted
   };
   std::vector<Item> slices;
 };

@@ -24,26 +24,47 @@ void EvalWork::Grant(const EvalGrant& grant, uint64_t pulls_begun) {
 
 void EvalWork::Start(ParameterSet parameters) { parameters_ = std::move(parameters); }
 
-EvalStep EvalWork::Next(DeviceParameters& device) {
-  at_hand_ = waiting_.front();
-  waiting_.pop_front();
-  return {at_hand_->first_batch, at_hand_->batches, device.Load(*parameters_)};
+void EvalWork::TakeRows(const ParameterSet& pulled) {
+  std::copy(pulled.values.begin() + static_cast<std::ptrdiff_t>(pulled.dense), pulled.values.end(),
+            parameters_->values.begin() + static_cast<std::ptrdiff_t>(pulled.dense));
+}
+
+EvalStep EvalWork::Next(DeviceParameters& device, uint64_t most_batches) {
+  if (!at_hand_) {
+    at_hand_ = waiting_.front();
+    waiting_.pop_front();
+    computed_ = 0;
+    sums_ = Evaluated();
+  }
+  asked_ = std::min(most_batches, at_hand_->batches - computed_);
+  return {at_hand_->first_batch + computed_, asked_, device.Load(*parameters_)};
+}
+
+void EvalWork::Add(const Evaluated& result) {
+  computed_ += std::exchange(asked_, 0);
+  sums_.loss_sum += result.loss_sum;
+  sums_.correct += result.correct;
+  sums_.examples += result.examples;
+  sums_.metric_sums.resize(result.metric_sums.size());
+  for (size_t i = 0; i < result.metric_sums.size(); ++i) sums_.metric_sums[i] += result.metric_sums[i];
 }
 
 std::optional<EvalDone> EvalWork::Finish(const Evaluated& result, Incarnation from, Time next_report) {
   if (!at_hand_) return std::nullopt;
+  Add(result);
+  if (computed_ < at_hand_->batches) return std::nullopt;
   const VersionSummary versions = Summarize(*parameters_);
   const EvalDone done{.from = from,
                       .round = round_,
                       .first_batch = at_hand_->first_batch,
                       .batches = at_hand_->batches,
-                      .loss_sum = result.loss_sum,
-                      .correct = result.correct,
-                      .examples = result.examples,
+                      .loss_sum = sums_.loss_sum,
+                      .correct = sums_.correct,
+                      .examples = sums_.examples,
                       .versions_digest = versions.digest,
                       .oldest_version = versions.oldest,
                       .newest_version = versions.newest,
-                      .metric_sums = result.metric_sums};
+                      .metric_sums = sums_.metric_sums};
   at_hand_.reset();
   reports_.push_back({done, next_report});
   return done;

@@ -190,8 +190,7 @@ Exchange::Flushed Exchange::FlushPushes(PsLink& link, Time now, Effects& effects
   auto again = overdue.begin();
   // Once one push has no room none after it goes: a slice takes its steps in order.
   while ((ready != link.ready.end() && !flushed.full) || again != overdue.end()) {
-    const bool is_again =
-        again != overdue.end() && (ready == link.ready.end() || flushed.full || *again < *ready);
+    const bool is_again = again != overdue.end() && (ready == link.ready.end() || flushed.full || *again < *ready);
     const PushKey key = is_again ? *again++ : *ready;
     if (lease == nullptr || lease->id != key.lease) lease = Find(key.lease);
     CHECK(lease != nullptr) << "a push of lease " << ToNumber(key.lease) << ", which is not held";
@@ -323,6 +322,11 @@ void Exchange::Acknowledge(const HeldLease& lease, Step step, const InFlight::Re
 
 // ---- Pulls ----------------------------------------------------------------------------------------------------------
 
+void Exchange::Want(SliceValues keys) {
+  for (size_t slice = grid_.dense(); slice < grid_.size(); ++slice) parameters_.values[slice] = Payload();
+  pull_.Want(std::move(keys));
+}
+
 void Exchange::BeginPull(Time now, Effects& effects) {
   if (pull_.under_way()) return;
   pull_.Begin();
@@ -350,14 +354,15 @@ bool Exchange::Store(const PullReply::Item& item, SliceValues& changed) {
   // B6: values of another epoch are of another history, whatever their number.
   if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_.epoch(item.slice)) return false;
   const size_t slice = ToNumber(item.slice);
-  if (item.version == parameters_.versions[slice]) return true;
-  if (item.values.size() != grid_.WireBytes(item.slice)) {
+  const bool is_bucket = grid_.IsBucket(item.slice);
+  if (!is_bucket && item.version == parameters_.versions[slice]) return true;
+  if (item.values.size() != (is_bucket ? pull_.RowBytesOf(item.slice) : grid_.WireBytes(item.slice))) {
     Reject();
     return false;
   }
   parameters_.versions[slice] = item.version;
   parameters_.values[slice] = item.values;
-  changed.emplace_back(item.slice, item.values);
+  if (!is_bucket) changed.emplace_back(item.slice, item.values);
   return true;
 }
 

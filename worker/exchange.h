@@ -57,7 +57,7 @@ class Exchange {
         settles_(settles),
         map_(grid->size(), first_peer),
         pull_(grid),
-        parameters_(grid->size()) {}
+        parameters_(grid->dense(), grid->buckets) {}
 
   // What moved is probed, and pushed and pulled where it is now, as far as that is still to come.
   // Errors: INVALID_ARGUMENT, and nothing has changed.
@@ -83,7 +83,10 @@ class Exchange {
   std::vector<Settled> TakeSettled() { return std::exchange(settled_, {}); }
   void Flush(Time now, Effects& effects);
 
-  // Asks for all slices, unless that is under way.
+  // Which rows of buckets the next pulls bring; not while one is under way.
+  void Want(SliceValues keys);
+  bool pulling() const { return pull_.under_way(); }
+  // Asks for all slices of variables and those rows, unless that is under way.
   void BeginPull(Time now, Effects& effects);
   bool fresh() const { return pull_.fresh(); }
   uint64_t pulls_begun() const { return pull_.begun(); }

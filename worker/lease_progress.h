@@ -70,10 +70,10 @@ class LeaseProgress {
   void ComputedTo(Slice& slice, Step step);
 
   Step steps_;
-  std::vector<Slice> slices_;  // by SliceId
+  std::vector<Slice> slices_;        // by SliceId
   std::map<Step, size_t> computed_;  // how many slices are computed to that step and no further
-  size_t known_ = 0;           // slices that are known
-  size_t done_ = 0;            // slices that acknowledged the last step
+  size_t known_ = 0;                 // slices that are known
+  size_t done_ = 0;                  // slices that acknowledged the last step
 };
 
 }  // namespace downpour

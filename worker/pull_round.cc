@@ -9,11 +9,18 @@
 
 namespace downpour {
 
+void PullRound::Want(SliceValues keys) {
+  CHECK(!under_way());
+  std::fill(keys_.begin(), keys_.end(), Payload());
+  for (auto& [bucket, frame] : keys) keys_[ToNumber(bucket)] = std::move(frame);
+  fresh_ = false;
+}
+
 void PullRound::Begin() {
   CHECK(!under_way());
-  std::fill(wanted_.begin(), wanted_.end(), true);
-  missing_ = wanted_.size();
-  fresh_ = false;
+  for (const Slice& slice : grid_.slices) wanted_[ToNumber(slice.id)] = IsNeeded(slice.id);
+  missing_ = static_cast<size_t>(std::count(wanted_.begin(), wanted_.end(), true));
+  fresh_ = missing_ == 0;  // where all is rows, and none is needed
   ++begun_;
 }
 
@@ -34,14 +41,14 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
   for (; link.asked < link.slices.size(); ++link.asked) {
     const SliceId slice = link.slices[link.asked];
     if (!wanted_[ToNumber(slice)]) continue;
-    const uint64_t more = grid_.WireBytes(slice);
+    const uint64_t more = AnswerBytesOf(slice);
     // A ps answers in one message: more than it may hold ejects the asker ("Limits").
     if (bytes > 0 && bytes + more > kMaxMessagePayload) break;
-    if (request.slices.size() == kMaxFrames - 1 || !link.HasCredit(more)) break;
+    if (request.slices.size() == kMaxFrames - 1 || !link.HasCredit(BytesOf(slice))) break;
     wanted_[ToNumber(slice)] = false;
     request.slices.push_back(slice);
     bytes += more;
-    link.unanswered += more;
+    link.unanswered += BytesOf(slice);
   }
   if (request.slices.empty()) return std::nullopt;
   ++last_request_;
@@ -77,19 +84,19 @@ Pull PullRound::MessageOf(const Request& request, Incarnation from, const Placem
   Pull pull{.from = from, .request = request.id, .slices = {}};
   pull.slices.reserve(request.slices.size());
   for (const SliceId slice : request.slices) {
-    pull.slices.push_back({slice, map.epoch(slice), have[ToNumber(slice)]});
+    pull.slices.push_back({slice, map.epoch(slice), have[ToNumber(slice)], keys_[ToNumber(slice)]});
   }
   return pull;
 }
 
 void PullRound::Forget(PsLink& link, SliceId slice) {
-  if (wanted_[ToNumber(slice)] || !(under_way() || fresh_)) return;
+  if (wanted_[ToNumber(slice)] || !IsNeeded(slice) || !(under_way() || fresh_)) return;
   wanted_[ToNumber(slice)] = true;
   size_t asked = 0;
   for (Request& request : requests_) asked += std::erase(request.slices, slice);
   // B6: what the slice sent in its old epoch, or sends yet, is not used.
   if (asked > 0) {
-    link.unanswered -= grid_.WireBytes(slice);
+    link.unanswered -= BytesOf(slice);
   } else {  // its values came
     ++missing_;
     fresh_ = false;

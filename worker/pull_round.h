@@ -1,5 +1,7 @@
-// One pull of every slice: which are wanted, which are asked for, and when to ask again.
+// One pull of every slice, and of those rows of buckets that are needed: which are wanted, which are asked for, and when
+// to ask again.
 //
+//   round.Want(keys);                 // of buckets, for the rounds from now on
 //   round.Begin();
 //   while (auto pull = round.Next(now, from, link, map, have)) effects.SendTo(link.peer, *pull);
 //   round.Receive(reply, link, now + pause, [&](const PullReply::Item& item) {...});
@@ -17,6 +19,8 @@
 #include <vector>
 
 #include "job/slice_grid.h"
+#include "runtime/compute.h"
+#include "runtime/row_frames.h"
 #include "runtime/world_time.h"
 #include "schema/message.h"
 #include "worker/placement_map.h"
@@ -25,12 +29,15 @@ namespace downpour {
 
 class PullRound {
  public:
-  explicit PullRound(const SliceGrid* grid) : grid_(*grid), wanted_(grid->size()) {}
+  explicit PullRound(const SliceGrid* grid) : grid_(*grid), keys_(grid->size()), wanted_(grid->size()) {}
 
   bool under_way() const { return missing_ > 0; }
   bool fresh() const { return fresh_; }
   uint64_t begun() const { return begun_; }  // rounds so far
 
+  // By bucket, as runtime/row_frames.h has them. A bucket without keys is not asked. What was pulled is not fresh any
+  // more, and a round under way begins again for buckets: so not while one is.
+  void Want(SliceValues keys);
   void Begin();  // not while one is under way
   void TakePulled() { fresh_ = false; }
   void Abandon(PlacementMap& map);
@@ -49,6 +56,9 @@ class PullRound {
   // Makes every request to that ps due: its connection was broken, and they or their answers are lost.
   void SendAgain(const PsLink& link, Time now);
 
+  // Of a bucket that is needed: the bytes of its rows.
+  uint64_t RowBytesOf(SliceId slice) const { return AnswerBytesOf(slice); }
+
   // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
   // did not take is asked for again, not before `retry`. Answers stand in the order of the request.
   template <typename Take>
@@ -61,7 +71,7 @@ class PullRound {
     const size_t taken = std::erase_if(request->slices, [&](SliceId slice) {
       item = std::find_if(item, reply.slices.end(), [slice](const PullReply::Item& i) { return i.slice == slice; });
       if (item == reply.slices.end() || !take(*item++)) return false;
-      link.unanswered -= grid_.WireBytes(slice);
+      link.unanswered -= BytesOf(slice);
       return true;
     });
     missing_ -= taken;
@@ -84,8 +94,16 @@ class PullRound {
   Pull MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
                  const std::vector<Version>& have) const;
 
+  // Of what comes for the slice, and of the keys that go for it.
+  uint64_t AnswerBytesOf(SliceId slice) const {
+    return grid_.IsBucket(slice) ? AnswerBytes(keys_[ToNumber(slice)], grid_.row_widths) : grid_.WireBytes(slice);
+  }
+  uint64_t BytesOf(SliceId slice) const { return AnswerBytesOf(slice) + keys_[ToNumber(slice)].size(); }
+  bool IsNeeded(SliceId slice) const { return !grid_.IsBucket(slice) || !keys_[ToNumber(slice)].empty(); }
+
   // While a round is under way each slice is wanted, in exactly one request, or here.
   const SliceGrid& grid_;
+  std::vector<Payload> keys_;      // by slice: of buckets, the rows that are needed
   std::vector<bool> wanted_;       // by slice: not asked for yet
   std::vector<Request> requests_;  // unanswered, oldest first; each has room in its link's window
   size_t missing_ = 0;             // slices whose values are not here

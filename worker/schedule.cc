@@ -5,6 +5,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/row_frames.h"
+#include "schema/limits.h"
 
 namespace downpour {
 
@@ -24,19 +26,59 @@ void Schedule::BeginNext(Time now, Effects& effects) {
     }
     eval_.Start(exchange_.TakePulled());
   }
-  if (eval_.HasWork()) {
-    needed_pull_ = exchange_.pulls_begun() + 1;
-    Running evaluating;
-    evaluating.evaluates = true;
-    return Begin(eval_.Next(device_), std::move(evaluating), now, effects);
-  }
+  if (eval_.HasWork()) return BeginEvaluation(now, effects);
   HeldLease* lease = LeaseToCompute();
   if (lease == nullptr) {
     needed_pull_ = exchange_.pulls_begun() + 1;
     return;
   }
+  const bool is_known = lease->progress.AllKnown();
+  const RowsFor rows = {.lease = lease->id, .step = lease->progress.Next()};
+  if (grid_.buckets > 0 && (!is_known || !HasRowsFor(rows, now, effects))) return;
   if (!exchange_.fresh() || exchange_.pulls_begun() < needed_pull_) return Pull(now, effects);
-  if (lease->progress.AllKnown() && lease->in_flight.step_count() < steps_in_flight_) Train(*lease, now, effects);
+  if (is_known && lease->in_flight.step_count() < steps_in_flight_) Train(*lease, now, effects);
+}
+
+void Schedule::BeginEvaluation(Time now, Effects& effects) {
+  needed_pull_ = exchange_.pulls_begun() + 1;
+  const bool has_tables = grid_.buckets > 0;
+  if (has_tables) {
+    if (!HasRowsFor({.evaluates = true, .batch = eval_.next_batch()}, now, effects)) return;
+    if (!exchange_.fresh()) return Pull(now, effects);
+    eval_.TakeRows(exchange_.TakePulled());
+    rows_for_.reset();
+  }
+  Running evaluating;
+  evaluating.evaluates = true;
+  Begin(eval_.Next(device_, has_tables ? 1 : UINT64_MAX), std::move(evaluating), now, effects);
+}
+
+// Whether the pulls from now on bring the rows that this needs. If not, the device is asked for the keys.
+bool Schedule::HasRowsFor(const RowsFor& wanted, Time now, Effects& effects) {
+  const bool is_found = rows_for_ == wanted;
+  if (is_found && !found_) return true;
+  if (exchange_.pulling()) return false;  // rows of something else, or of a placement that is over
+  if (is_found) {
+    exchange_.Want(*std::exchange(found_, std::nullopt));
+    needed_pull_ = exchange_.pulls_begun() + 1;
+    return true;
+  }
+  rows_for_ = wanted;
+  found_.reset();
+  FindKeys find;
+  if (wanted.evaluates) {
+    find.first_batch = wanted.batch;
+    find.batches = 1;
+  } else {
+    find.step = std::pair(wanted.lease, wanted.step);
+  }
+  Running finding;
+  finding.finds = true;
+  finding.evaluates = wanted.evaluates;
+  finding.lease = wanted.lease;
+  finding.step = wanted.step;
+  Begin(find, std::move(finding), now, effects);
+  return false;
 }
 
 void Schedule::Pull(Time now, Effects& effects) {
@@ -45,7 +87,7 @@ void Schedule::Pull(Time now, Effects& effects) {
 }
 
 void Schedule::PullAhead(Time now, Effects& effects) {
-  if (!pull_ahead_ || running_->evaluates || exchange_.fresh() || now < running_->pull_at) return;
+  if (!pull_ahead_ || running_->evaluates || running_->finds || exchange_.fresh() || now < running_->pull_at) return;
   const HeldLease* lease = exchange_.Find(running_->lease);
   if (lease != nullptr && StepAfter(*lease, running_->step)) Pull(now, effects);
 }
@@ -83,6 +125,7 @@ std::optional<std::pair<LeaseId, Step>> Schedule::StepAfter(const HeldLease& lea
 
 void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   const ParameterSet& parameters = exchange_.TakePulled();
+  rows_for_.reset();
   Running training;
   training.lease = lease.id;
   training.step = lease.progress.Next();
@@ -122,7 +165,13 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     const char* whose = absl::IsUnavailable(done.status) ? "" : "the device failed: ";
     return absl::InternalError(absl::StrCat(whose, done.status.message()));
   }
-  if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {
+  if (auto* found = std::get_if<KeysFound>(&done.result); found != nullptr && running_->finds) {
+    absl::Status received = Receive(*found);
+    End(now);
+    return received;
+  }
+  auto* const gradients = std::get_if<Gradients>(&done.result);
+  if (gradients != nullptr && !running_->evaluates && !running_->finds) {
     absl::Status received = Receive(*gradients, now, effects);
     if (gradients->last) {
       steps_.Add(now - running_->began);
@@ -131,7 +180,7 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     return received;
   }
   const auto* evaluated = std::get_if<Evaluated>(&done.result);
-  if (evaluated == nullptr || !running_->evaluates) {
+  if (evaluated == nullptr || !running_->evaluates || running_->finds) {
     return absl::InternalError("the device answered another question than it was asked");
   }
   eval_.Finish(*evaluated, session_.incarnation(), now);
@@ -140,10 +189,25 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   return absl::OkStatus();
 }
 
+absl::Status Schedule::Receive(KeysFound& found) {
+  for (const auto& [bucket, keys] : found.keys) {
+    if (!grid_.Contains(bucket) || !grid_.IsBucket(bucket) || !CheckKeys(keys, grid_.row_widths).ok()) {
+      return absl::InternalError(absl::StrCat("the device found keys of slice ", ToNumber(bucket)));
+    }
+    const size_t bytes = keys.size() + AnswerBytes(keys, grid_.row_widths);
+    if (bytes <= kMaxFrameBytes) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("a step needs ", bytes, " bytes of rows of one bucket, of at most ", kMaxFrameBytes,
+                     ": give the job more buckets (model.tableBuckets) or smaller batches"));
+  }
+  if (rows_for_) found_ = std::move(found.keys);  // else the device was prepared anew meanwhile
+  return absl::OkStatus();
+}
+
 absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects) {
   HeldLease* lease = exchange_.Find(running_->lease);
   for (auto& [slice, gradient] : gradients.slices) {
-    if (!grid_.Contains(slice) || gradient.size() != grid_.WireBytes(slice)) {
+    if (!grid_.Contains(slice) || !Fits(slice, gradient)) {
       return absl::InternalError(
           absl::StrCat("the device computed ", gradient.size(), " bytes for slice ", ToNumber(slice)));
     }
@@ -161,6 +225,12 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
   }
   if (lease != nullptr) exchange_.Flush(now, effects);
   return absl::OkStatus();
+}
+
+// Whether it is a gradient of that slice.
+bool Schedule::Fits(SliceId slice, const Payload& gradient) const {
+  if (!grid_.IsBucket(slice)) return gradient.size() == grid_.WireBytes(slice);
+  return gradient.size() <= kMaxFrameBytes && CheckGradients(gradient, grid_.row_widths).ok();
 }
 
 // A step's end. A slice that got no gradient gets an empty push, so that every slice counts every step; one that got it

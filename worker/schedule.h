@@ -7,6 +7,8 @@
 // Order: a training step begins when every slice has said how far the lease is, the parameters were pulled after the
 //   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged. Where the job pulls
 //   ahead they are pulled while the step before is computed: after the one before that was pushed.
+//   Of a model with tables the device first tells which rows a step, or a batch of an evaluation, needs; then these are
+//   pulled with the rest.
 //   A request to the user's Python code is late after 10 times what the longest one took, and no sooner than its job's
 //   CodePatience.
 // Errors: a device that fails or computes other shapes than the model's is a Status; the worker ends.
@@ -41,7 +43,7 @@ class Schedule {
         exchange_(*exchange),
         steps_in_flight_(steps_in_flight),
         next_ticket_(ToNumber(first_ticket)),
-        device_(grid->size()) {}
+        device_(grid->dense()) {}
 
   void Advance(Time now, Effects& effects);
   // ABORTED where the job's own code raised, CANCELLED where it ended in good order.
@@ -52,11 +54,15 @@ class Schedule {
   void Tick(Time now, Effects& effects);
   void UsePullAhead(bool pull_ahead) { pull_ahead_ = pull_ahead; }
   // The device is prepared again, behind what it is at.
-  void ForgetDevice() { device_ = DeviceParameters(grid_.size()); }
+  void ForgetDevice() {
+    device_ = DeviceParameters(grid_.dense());
+    rows_for_.reset();
+  }
   // Drops evaluation; what the device is at goes on.
   void Clear() {
     eval_ = {};
     pulling_since_.reset();
+    rows_for_.reset();
   }
 
   bool idle() const { return !running_.has_value(); }
@@ -71,10 +77,19 @@ class Schedule {
   Ticket next_ticket() const { return Ticket{next_ticket_}; }
 
  private:
+  // For what rows are found: a step, or the batch of an evaluation.
+  struct RowsFor {
+    bool evaluates = false;
+    LeaseId lease{};
+    Step step = 0;
+    uint64_t batch = 0;
+    bool operator==(const RowsFor&) const = default;
+  };
   // The request that the device is at.
   struct Running {
     Ticket ticket{};
     bool evaluates = false;
+    bool finds = false;  // keys, for either
     LeaseId lease{};
     Step step = 0;
     std::vector<Version> computed_from;
@@ -92,6 +107,9 @@ class Schedule {
   HeldLease* LeaseToCompute();
   std::optional<std::pair<LeaseId, Step>> StepAfter(const HeldLease& lease, Step step);
   void BeginNext(Time now, Effects& effects);
+  void BeginEvaluation(Time now, Effects& effects);
+  bool HasRowsFor(const RowsFor& wanted, Time now, Effects& effects);
+  absl::Status Receive(KeysFound& found);
   void Pull(Time now, Effects& effects);
   void PullAhead(Time now, Effects& effects);
   void PlanPull(Time now, Running& training, Effects& effects);
@@ -100,6 +118,7 @@ class Schedule {
   void Begin(Request request, Running running, Time now, Effects& effects);
   void End(Time now);  // the device has answered
   absl::Status Receive(Gradients& gradients, Time now, Effects& effects);
+  bool Fits(SliceId slice, const Payload& gradient) const;
   void Conclude(HeldLease& lease, const Gradients& last);
 
   MemberSession& session_;
@@ -110,6 +129,9 @@ class Schedule {
   DeviceParameters device_;
   EvalWork eval_;
   std::optional<Running> running_;
+  // Of models with tables: for what keys were found last, and these, where they are not wanted yet.
+  std::optional<RowsFor> rows_for_;
+  std::optional<SliceValues> found_;
   bool pull_ahead_ = false;
   uint64_t needed_pull_ = 0;  // a step's parameters are of this pull or a later one
   std::optional<Time> pulling_since_;

@@ -9,6 +9,17 @@
 #include "schema/codec.h"
 
 namespace downpour {
+namespace {
+
+absl::Status CheckRead(const StorageDone& read, uint64_t bytes) {
+  if (absl::IsNotFound(read.status)) return read.status;
+  // Whatever else kept it from being read, the disk may get over it.
+  if (!read.status.ok()) return absl::UnavailableError(MessageOf(read.status));
+  if (read.data.size() == bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the file ends ", bytes - read.data.size(), " bytes too early"));
+}
+
+}  // namespace
 
 std::vector<Payload> CutIntoFrames(const Payload& bytes) {
   std::vector<Payload> frames;
@@ -27,18 +38,38 @@ StorageOp ReadRecord(const Manifest& manifest, SliceId slice) {
   return ReadFile(ShardPathOf(manifest, slice), record.offset, std::min<uint64_t>(record.bytes, kMaxRecordBytes));
 }
 
+uint32_t PiecesOf(const Manifest& manifest, SliceId slice) {
+  const uint64_t bytes = manifest.records[ToNumber(slice)].bytes;
+  return static_cast<uint32_t>((bytes + kPieceBytes - 1) / kPieceBytes);
+}
+
+StorageOp ReadPiece(const Manifest& manifest, SliceId slice, uint32_t piece) {
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
+  const uint64_t before = uint64_t{piece} * kPieceBytes;
+  return ReadFile(ShardPathOf(manifest, slice), record.offset + before,
+                  std::min<uint64_t>(kPieceBytes, record.bytes - before));
+}
+
+absl::Status CheckPiece(const Manifest& manifest, SliceId slice, uint32_t piece, const StorageDone& read,
+                        uint32_t* checksum) {
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
+  const uint64_t before = uint64_t{piece} * kPieceBytes;
+  const absl::Status status = CheckRead(read, std::min<uint64_t>(kPieceBytes, record.bytes - before));
+  if (!status.ok()) return status;
+  const uint32_t so_far = Crc32c(read.data.bytes(), *checksum);
+  const bool is_last = before + read.data.size() == record.bytes;
+  if (is_last && so_far != record.crc32c) return absl::DataLossError("its checksum does not match");
+  *checksum = so_far;
+  return absl::OkStatus();
+}
+
 absl::Status CheckRecord(const Manifest& manifest, SliceId slice, const StorageDone& read) {
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  if (absl::IsNotFound(read.status)) return read.status;
-  // Whatever else kept it from being read, the disk may get over it.
-  if (!read.status.ok()) return absl::UnavailableError(MessageOf(read.status));
-  if (record.bytes > kMaxRecordBytes) {
+  if (read.status.ok() && record.bytes > kMaxRecordBytes) {
     return absl::DataLossError(
         absl::StrCat("the manifest gives it ", record.bytes, " bytes, of at most ", kMaxRecordBytes));
   }
-  if (read.data.size() != record.bytes) {
-    return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
-  }
+  if (absl::Status status = CheckRead(read, record.bytes); !status.ok()) return status;
   if (Crc32c(read.data.bytes()) != record.crc32c) return absl::DataLossError("its checksum does not match");
   return absl::OkStatus();
 }

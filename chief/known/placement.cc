@@ -10,7 +10,7 @@ namespace downpour {
 std::vector<uint32_t> PlaceSlices(const SliceGrid& grid, uint32_t servers) {
   CHECK_GE(servers, 1u);
   std::vector<SliceId> largest_first;
-  for (const Slice& slice : grid.slices) largest_first.push_back(slice.id);
+  for (size_t i = 0; i < grid.dense(); ++i) largest_first.push_back(grid.slices[i].id);
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [&grid](SliceId a, SliceId b) { return grid.at(a).bytes() > grid.at(b).bytes(); });
 
@@ -31,6 +31,12 @@ std::vector<uint32_t> PlaceSlices(const SliceGrid& grid, uint32_t servers) {
     load.bytes += grid.at(slice).bytes();
     ++load.slices;
     lightest_first.insert(load);
+  }
+  // Nobody knows how large buckets will be; keys are spread evenly over them. Who has least of the rest is first.
+  auto next = lightest_first.begin();
+  for (uint32_t bucket = 0; bucket < grid.buckets; ++bucket) {
+    server_of[ToNumber(grid.BucketAt(bucket))] = next->server;
+    if (++next == lightest_first.end()) next = lightest_first.begin();
   }
   return server_of;
 }

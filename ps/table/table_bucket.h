@@ -82,6 +82,8 @@ class TableBucket {
 
   void Gather(absl::Span<const uint64_t> keys, float* values) const;
   absl::StatusOr<PushEffect> Apply(const RowPush& push);
+  // Whether a push with keys would be more than consumed, for its numbers.
+  bool IsSafe(const RowPush& push);
 
   // `base`: a point of which there is a durable record, or nothing. Returns the point of this one.
   RecordPoint BeginRecord(const std::optional<RecordPoint>& base);
@@ -105,7 +107,6 @@ class TableBucket {
   void FetchRow(uint32_t place, size_t bytes) const;
 
   bool HasDuplicate(absl::Span<const uint64_t> keys);
-  bool IsSafe(const RowPush& push);
   void UpdateBlock(const RowPush& push, size_t begin, absl::Span<const uint32_t> places, PushEffect* effect);
   uint32_t Admit(uint64_t key, uint32_t place, PushEffect* effect);
   uint32_t Bear(uint64_t key, uint32_t place);

@@ -34,6 +34,8 @@ class TableInstaller {
   TableInstaller(const TableSpec& spec, uint64_t copy) : bucket_(spec, copy) {}
 
   absl::Status Add(absl::Span<const std::byte> part);
+  // Whether nothing is missing of the buckets whose parts were added.
+  bool whole() const { return !last_.has_value(); }
   absl::StatusOr<TableBucket> Finish() &&;
 
  private:

@@ -26,7 +26,7 @@ constexpr size_t FieldCount() {
 template <typename T>
 auto Fields(T& t) {
   constexpr size_t kCount = FieldCount<std::remove_const_t<T>>();
-  static_assert(kCount >= 1 && kCount <= 20, "give this function another case");
+  static_assert(kCount >= 1 && kCount <= 23, "give this function another case");
 #define DOWNPOUR_FIELDS(n, ...)   \
   if constexpr (kCount == n) {    \
     auto& [__VA_ARGS__] = t;      \
@@ -53,6 +53,9 @@ auto Fields(T& t) {
   DOWNPOUR_FIELDS(18, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r)
   DOWNPOUR_FIELDS(19, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s)
   DOWNPOUR_FIELDS(20, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, z)
+  DOWNPOUR_FIELDS(21, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v)
+  DOWNPOUR_FIELDS(22, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w)
+  DOWNPOUR_FIELDS(23, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x)
   // clang-format on
 #undef DOWNPOUR_FIELDS
 }

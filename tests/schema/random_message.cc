@@ -92,7 +92,10 @@ void Fill(T& t, Random& random) {
 template <typename M>
 void Repair(M&) {}
 void Repair(Join& m) { m.index = std::max(m.index, -1); }
-void Repair(WriteShard& m) { m.file = "ps-0.shard"; }
+void Repair(WriteShard& m) {
+  m.file = "ps-0.shard";
+  for (auto& slice : m.slices) slice.parts = 0;  // which only requests for messages have
+}
 void Repair(Placement& m) {
   if (m.servers.empty()) m.slices.clear();
   for (auto& slice : m.slices) slice.server %= static_cast<uint32_t>(m.servers.size());

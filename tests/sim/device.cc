@@ -54,17 +54,44 @@ void Device::Finish(Duration after, ComputeDone last) {
 
 void Device::Load(const SliceValues& updates) {
   if (spent_) findings_->Add("a device is to compute behind the end of its program");
+  size_t buckets = 0;
   for (const auto& [slice, values] : updates) {
+    if (oracle_->grid().Contains(slice) && oracle_->grid().IsBucket(slice)) {
+      ++buckets;
+      LoadRows(slice, values);
+      continue;
+    }
     if (!oracle_->grid().Contains(slice) || values.size() != oracle_->grid().WireBytes(slice)) {
       findings_->Add(absl::StrCat("a device is given ", values.size(), " bytes for slice ", ToNumber(slice)));
     }
     loaded_[slice] = Crc32c(values.bytes());
   }
-  if (loaded_.size() != oracle_->grid().size()) findings_->Add("a device computes before every slice has values");
+  if (loaded_.size() != oracle_->grid().dense()) findings_->Add("a device computes before every slice has values");
+  if (buckets != found_.size()) findings_->Add("a device computes without rows that it asked for");
+  found_.clear();
+}
+
+void Device::LoadRows(SliceId bucket, const Payload& rows) {
+  const auto keys = found_.find(bucket);
+  if (keys == found_.end() || rows.size() != AnswerBytes(keys->second, oracle_->grid().row_widths)) {
+    findings_->Add(absl::StrCat("a device is given ", rows.size(), " bytes of rows of slice ", ToNumber(bucket)));
+  }
+}
+
+void Device::Carry(Ticket ticket, const FindKeys& request) {
+  found_.clear();
+  for (size_t slice = oracle_->grid().dense(); slice < oracle_->grid().size(); ++slice) {
+    const SliceId bucket{static_cast<uint32_t>(slice)};
+    const Payload keys = request.step ? oracle_->KeysOf(request.step->first, request.step->second, bucket)
+                                      : oracle_->KeysOfBatch(request.first_batch, bucket);
+    if (!keys.empty()) found_[bucket] = keys;
+  }
+  Finish(TimeOfOne(), {ticket, absl::OkStatus(), KeysFound{{found_.begin(), found_.end()}}});
 }
 
 void Device::Carry(Ticket ticket, const Prepare& request) {
   loaded_.clear();
+  found_.clear();
   spent_ = false;
   const bool no_room = events_->now().time_since_epoch() < plan_->device.no_room_for && prng_.Chance(0.8);
   if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
@@ -106,8 +133,9 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
   const size_t slices = oracle_->grid().size();
   for (size_t i = 0; i < slices; ++i) {
     const SliceId slice{static_cast<uint32_t>(slices - 1 - i)};
-    Payload gradient = oracle_->OnWire(oracle_->Gradient(request.lease, request.step, slice));
+    Payload gradient = oracle_->Gradient(request.lease, request.step, slice);
     if (gradient.empty()) continue;  // the worker pushes an empty one by itself
+    if (!oracle_->grid().IsBucket(slice)) gradient = oracle_->OnWire(gradient);
     parts[i * parts.size() / slices].slices.emplace_back(slice, std::move(gradient));
   }
   parts.back().last = true;

@@ -50,6 +50,8 @@ class Device {
   void Carry(Ticket ticket, const TrainStep& request);
   void Carry(Ticket ticket, const EvalStep& request);
   void Carry(Ticket ticket, const EpilogueStep& request);
+  void Carry(Ticket ticket, const FindKeys& request);
+  void LoadRows(SliceId bucket, const Payload& rows);
 
   const Oracle* oracle_;
   const FaultPlan* plan_;
@@ -62,8 +64,9 @@ class Device {
   std::deque<Compute> waiting_;
   bool busy_ = false;
   bool has_run_epilogue_ = false;
-  bool spent_ = false;  // it has run that since it was prepared
+  bool spent_ = false;                  // it has run that since it was prepared
   std::map<SliceId, uint32_t> loaded_;  // checksum of the values
+  std::map<SliceId, Payload> found_;    // keys, for the next step or batch
   std::map<std::pair<LeaseId, Step>, std::vector<std::map<SliceId, uint32_t>>> computed_on_;
   std::map<uint64_t, uint32_t> evaluated_on_;
 };

@@ -96,6 +96,51 @@ void DrawLocalSteps(Prng& prng, FaultPlan& plan) {
   if (plan.oracle.not_finite > 0) training.outer.learning_rate = 1;  // as above
 }
 
+// A model that also reads tables. Its columns are there for the job's text alone: devices take keys from the oracle.
+void DrawTables(Prng& prng, FaultPlan& plan) {
+  JobSpec& job = plan.job;
+  const TrainingSpec& training = job.training;
+  const bool may_have = training.consistency != Consistency::kSync && training.local_steps == 0 &&
+                        !training.pull_ahead && plan.code.empty();
+  if (!may_have || !prng.Chance(0.4)) return;
+  constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdagrad, OptimizerKind::kAdam,
+                                      OptimizerKind::kFtrl};
+  job.model.table_buckets = DrawNumber(prng, 1, 5);
+  job.data = DataSpec();
+  job.data.format = kJsonFormat;
+  job.data.train.files = {"train.jsonl"};
+  job.data.label.column = "y";
+  ColumnSpec numbers;
+  numbers.name = "x";
+  numbers.from = {"x"};
+  numbers.numbers = job.model.inputs[0].shape[0];
+  job.model.inputs[0].columns = {"x"};
+  job.data.columns = {numbers};
+  std::vector<std::string> outputs = {job.model.layers.back().name};
+  for (int64_t i = 0; i < DrawNumber(prng, 1, 3); ++i) {
+    ModelTable table;
+    table.name = absl::StrCat("t", i);
+    table.width = DrawNumber(prng, 1, 6);
+    table.optimizer = DefaultsOf(kKinds[prng.Below(std::size(kKinds))]);
+    if (table.optimizer.kind == OptimizerKind::kSgd) table.optimizer.learning_rate = 1;
+    if (prng.Chance(0.4)) table.admit_after = DrawNumber(prng, 2, 4);
+    if (prng.Chance(0.4)) table.evict_after = DrawNumber(prng, 1, 30);
+    if (prng.Chance(0.2)) table.max_rows = DrawNumber(prng, 4, 20);
+    table.row_wise = table.optimizer.kind == OptimizerKind::kAdagrad && prng.Chance(0.5);
+    table.halves = prng.Chance(0.2);
+    job.model.tables.push_back(table);
+    ColumnSpec keys;
+    keys.name = absl::StrCat("k", i);
+    keys.from = {keys.name};
+    keys.kind = ColumnKind::kKey;
+    job.data.columns.push_back(keys);
+    outputs.push_back(absl::StrCat("e", i));
+    job.model.layers.push_back(
+        {.name = outputs.back(), .from = {}, .op = EmbeddingSpec{.table = table.name, .columns = {keys.name}}});
+  }
+  job.model.layers.push_back({.name = "all", .from = outputs, .op = ConcatSpec()});
+}
+
 }  // namespace
 
 void PlanRareFaults(Prng& prng, FaultPlan& plan) {
@@ -132,6 +177,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (plan.faults.new_folder > Duration::zero() && prng.Chance(0.5)) plan.device.indexing = DrawNumber(prng, 10, 100);
   plan.last_chief = plan.by_signal && !plan.all_told && prng.Chance(0.4);
   plan.diverges = plan.eval_examples > 0 && prng.Chance(0.06);
+  DrawTables(prng, plan);
 }
 
 }  // namespace downpour

@@ -84,6 +84,7 @@ void InvariantChecker::OnReceived(const Process& process, const Received& receiv
     return;
   }
   if (const auto* push = std::get_if<Push>(&received.message)) push_ = *push;
+  if (const auto* pull = std::get_if<Pull>(&received.message)) pull_ = *pull;
   hears_end_ = std::holds_alternative<JobEnd>(received.message);
   if (process.kind == TaskRole::kWorker) return OnReceivedByWorker(process, received);
   if (process.kind != TaskRole::kChief) return;
@@ -238,6 +239,7 @@ void InvariantChecker::After(const Process& process) {
   foreign_.reset();
   sent_.clear();
   push_.reset();
+  pull_.reset();
   hears_end_ = false;
   overtaken_ = Incarnation::kNone;
   for (const auto& part : parts_) part->After(process);
@@ -274,7 +276,9 @@ void InvariantChecker::CheckCounted(const Process& process, const TraceRecord& r
 void InvariantChecker::CheckServed(const Process& process, SliceId slice) {
   const ServedSlice* served = process.ps->Find(slice);
   if (served == nullptr) return Add(process, absl::StrCat("writes records of slice ", ToNumber(slice), ", not here"));
-  reference_->CheckSlice(StateOf(slice, *served), process.name);
+  SliceState shown = StateOf(slice, *served);
+  if (served->rows != nullptr) shown.values = reference_->Show(slice, *served->rows);
+  reference_->CheckSlice(shown, process.name);
 }
 
 void InvariantChecker::CheckChief(const Process& process) {

@@ -118,6 +118,7 @@ class InvariantChecker final : public Rules {
   void Check(const Process& process, PeerId to, const Push& push);
   void Check(const Process& process, PeerId to, const PushReply& reply);
   void Check(const Process& process, PeerId to, const PullReply& reply);
+  void CheckRows(const Process& process, const PullReply::Item& item);
   void Check(const Process& process, PeerId to, const SliceRecord& record);
   void Check(const Process& process, PeerId to, const EvalDone& done);
   void Check(const Process& process, PeerId to, const ControlReply& reply);
@@ -157,6 +158,7 @@ class InvariantChecker final : public Rules {
   void CheckKeeps(const std::string& removed);
   void CheckSummary();
   absl::StatusOr<SliceState> ReadRecord(const Manifest& manifest, size_t index) const;
+  absl::StatusOr<SliceState> ReadBucket(SliceId bucket, const Payload& record) const;
 
   const Oracle* oracle_;
   ReferenceState* reference_;
@@ -222,6 +224,7 @@ class InvariantChecker final : public Rules {
   uint32_t workers_before_ = 0;            // likewise, the number before that under this chief
   uint64_t chiefs_ = 0;                    // that have led the job by then
   std::optional<Push> push_;               // that the ps at hand steps on
+  std::optional<Pull> pull_;               // likewise
   std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
   Incarnation overtaken_{};                // whose earlier one the chief at hand steps on
 };

@@ -16,9 +16,48 @@ uint64_t NameHash(LeaseId lease, Step step, SliceId slice) { return MixAll(ToNum
 }  // namespace
 
 Oracle::Oracle(const JobSpec& job, uint64_t train_examples, OracleShares shares)
-    : job_(job), grid_(GridOf(job.model, job.training.wire).value()), plan_(job, train_examples), shares_(shares) {}
+    : job_(job), grid_(GridOf(job.model, job.training.wire).value()), plan_(job, train_examples), shares_(shares) {
+  constexpr uint64_t kKeysOfTable = 24;
+  for (uint32_t bucket = 0; bucket < grid_.buckets; ++bucket) {
+    RowKeys& keys = all_keys_.emplace_back();
+    for (uint64_t table = 0; table < grid_.row_widths.size(); ++table) {
+      const size_t before = keys.keys.size();
+      for (uint64_t key = 0; key < kKeysOfTable; ++key) {
+        if (BucketOf(table, key, grid_.buckets) == bucket) keys.keys.push_back(key);
+      }
+      keys.counts.push_back(static_cast<uint32_t>(keys.keys.size() - before));
+    }
+  }
+}
+
+// At least one, if there is one.
+RowKeys Oracle::SomeKeys(uint64_t name, SliceId bucket) const {
+  const RowKeys& all = AllKeys(bucket);
+  RowKeys some{.counts = std::vector<uint32_t>(all.counts.size()), .keys = {}};
+  const size_t always = all.keys.empty() ? 0 : MixAll(name, 1) % all.keys.size();
+  size_t place = 0;
+  for (size_t table = 0; table < all.counts.size(); ++table) {
+    for (uint32_t i = 0; i < all.counts[table]; ++i, ++place) {
+      if (place != always && MixAll(name, 2, place) % 4 != 0) continue;
+      some.keys.push_back(all.keys[place]);
+      ++some.counts[table];
+    }
+  }
+  return some;
+}
+
+Payload Oracle::KeysOf(LeaseId lease, Step step, SliceId bucket) const {
+  if (KindOf(lease, step, bucket) == Kind::kEmpty) return {};
+  return PackKeys(SomeKeys(NameHash(lease, step, bucket), bucket));
+}
+
+Payload Oracle::KeysOfBatch(uint64_t batch, SliceId bucket) const {
+  const RowKeys keys = SomeKeys(MixAll(batch, ToNumber(bucket)), bucket);
+  return keys.keys.empty() ? Payload() : PackKeys(keys);
+}
 
 Oracle::Kind Oracle::KindOf(LeaseId lease, Step step, SliceId slice) const {
+  if (grid_.IsBucket(slice) && AllKeys(slice).keys.empty()) return Kind::kEmpty;
   Prng prng(MixAll(job_.seed, NameHash(lease, step, slice)));
   if (prng.Chance(shares_.empty)) return Kind::kEmpty;
   if (prng.Chance(shares_.not_finite)) return Kind::kNotFinite;
@@ -36,8 +75,11 @@ int Oracle::Element(uint64_t name, uint64_t index) const { return static_cast<in
 Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
   const Kind kind = KindOf(lease, step, slice);
   if (kind == Kind::kEmpty) return {};
-  Payload gradient = Payload::Allocate(static_cast<size_t>(grid_.at(slice).bytes()));
   const uint64_t name = NameHash(lease, step, slice);
+  const RowKeys rows = grid_.IsBucket(slice) ? SomeKeys(name, slice) : RowKeys();
+  const size_t bytes =
+      grid_.IsBucket(slice) ? RowBytes(rows, grid_.row_widths) : static_cast<size_t>(grid_.at(slice).bytes());
+  Payload gradient = Payload::Allocate(bytes);
   absl::Span<float> out = gradient.mutable_floats();
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(Element(name, i));
   // The largest float is finite, but what an optimizer makes of it and of small numbers is not, as bfloat16 at least.
@@ -45,6 +87,7 @@ Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
   // A share of it may well be finite, as sync sums them up.
   const bool is_nan = job_.training.consistency == Consistency::kSync || Mix(name) % 2 == 0;
   if (kind == Kind::kNotFinite) out[name % out.size()] = is_nan ? Limits::quiet_NaN() : Limits::max();
+  if (grid_.IsBucket(slice)) return PackGradients(rows, gradient.floats());
   return gradient;
 }
 

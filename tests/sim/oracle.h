@@ -3,6 +3,8 @@
 // Shapes: the gradient of (lease, step, slice) is elements(slice) floats, each a small integer hashed from (lease,
 //   step, slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
 //   order.
+// Of a bucket: some of its keys, and such numbers for each of their rows. Which keys there are in all follows from the
+//   job, so that what a bucket shows of all of them says what it holds.
 // A drawn share of the names has no gradient for a slice, or one that is not finite or makes the slice so; and one may
 //   have a gradient of which whichever server applies it dies.
 #pragma once
@@ -13,6 +15,7 @@
 #include "job/job.h"
 #include "job/slice_grid.h"
 #include "runtime/plan.h"
+#include "runtime/row_frames.h"
 #include "schema/ids.h"
 #include "schema/interval_set.h"
 #include "schema/payload.h"
@@ -39,9 +42,16 @@ class Oracle {
   uint64_t Skips(uint64_t leases) const;  // of the first so many leases, once each
   // Empty, not finite or made so by any update, or integers between -3 and 3.
   Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
+  // Of a bucket: the keys of that gradient, as a worker's device finds them; empty as it is.
+  Payload KeysOf(LeaseId lease, Step step, SliceId bucket) const;
+  // Keys of a batch of an evaluation; empty where none falls into the bucket.
+  Payload KeysOfBatch(uint64_t batch, SliceId bucket) const;
+  // All keys that can ever fall into it.
+  const RowKeys& AllKeys(SliceId bucket) const { return all_keys_[static_cast<size_t>(grid_.at(bucket).offset)]; }
+
   // What the slice begins with: as its ps makes it, or as the file of model.initializeFrom would have it.
   Payload Initial(SliceId slice) const;
-  // Floats as they travel. A gradient's are exact as bfloat16, too.
+  // Floats of a variable as they travel. A gradient's are exact as bfloat16, too.
   Payload OnWire(const Payload& floats) const;
 
   // What every slice's elements sum to once each step of `leases` took effect once.
@@ -56,11 +66,13 @@ class Oracle {
  private:
   bool IsPoison(LeaseId lease, Step step, SliceId slice) const;
   int Element(uint64_t name, uint64_t index) const;
+  RowKeys SomeKeys(uint64_t name, SliceId bucket) const;
 
   JobSpec job_;
   SliceGrid grid_;
   Plan plan_;
   OracleShares shares_;
+  std::vector<RowKeys> all_keys_;  // by bucket
 };
 
 }  // namespace downpour

@@ -114,7 +114,7 @@ void ReferenceState::Record(const TraceRecord& record, const Version& computed_f
     case Kind::kSnapshot:
       if (const Lineage* lineage = Owned(record); lineage != nullptr) {
         if (lineage->state.version != record.count) Add(record, "of another version than the slice has");
-        snapshots_[{record.round, record.slice}].push_back(lineage->state);
+        snapshots_[{record.round, record.slice}].push_back({lineage->state, lineage->pushes});
       }
       return;
     case Kind::kAcked:
@@ -131,6 +131,10 @@ void ReferenceState::Record(const TraceRecord& record, const Version& computed_f
 SliceState ReferenceState::Born(SliceId slice) const {
   SliceState state;
   state.slice = slice;
+  if (oracle_->grid().IsBucket(slice)) {
+    state.values = Show(slice, *Replay(slice, {}));
+    return state;
+  }
   state.values = oracle_->Initial(slice);
   const int slots = SlotCount(oracle_->job().training);
   for (int i = 0; i < slots; ++i) state.slots.push_back(Payload::Zeros(state.values.size()));
@@ -138,7 +142,8 @@ SliceState ReferenceState::Born(SliceId slice) const {
 }
 
 uint32_t ReferenceState::Checksum(const SliceState& state) const {
-  return Crc32c(oracle_->OnWire(state.values).bytes());
+  const bool is_bucket = oracle_->grid().IsBucket(state.slice);
+  return Crc32c((is_bucket ? state.values : oracle_->OnWire(state.values)).bytes());
 }
 
 void ReferenceState::Install(const TraceRecord& record) {
@@ -149,6 +154,7 @@ void ReferenceState::Install(const TraceRecord& record) {
   lineage.actor = record.actor;
   lineage.from_round = record.round;
   if (lineage.from_round == Round()) lineage.state = Born(record.slice);
+  if (oracle_->grid().IsBucket(record.slice)) lineage.rows = Replay(record.slice, {});
   lineage.state.slice = record.slice;
   lineage.state.epoch = record.epoch;
 }
@@ -161,7 +167,10 @@ void ReferenceState::GoOn(const TraceRecord& record) {
   if (lineage.state.version != record.count) Add(record, "of another version than the slice had");
   lineage.actor = record.actor;
   lineage.state.epoch = record.epoch;
-  lineage.checksums = {{lineage.state.version, Checksum(lineage.state)}};
+  lineage.checksums.clear();
+  lineage.shown.clear();
+  NoteValues(lineage);
+  if (lineage.rows != nullptr) lineage.rows = Replay(record.slice, lineage.pushes);
   const bool fresh = lineages_.emplace(std::pair(record.slice, record.epoch), std::move(lineage)).second;
   if (!fresh) Add(record, "installed twice in one epoch");
 }
@@ -172,14 +181,75 @@ void ReferenceState::Settle(Lineage& lineage, const SliceState& shown, const std
     CheckRecord(lineage.from_round, shown, absl::StrCat(where, ": restored ", Place(shown.slice, shown.epoch)));
     lineage.state = shown;
     ++restored_;
+    for (const Snapshot& snapshot : snapshots_[{lineage.from_round, shown.slice}]) {
+      if (lineage.rows == nullptr || !Difference(snapshot.state, shown).empty()) continue;
+      lineage.pushes = snapshot.pushes;
+      lineage.rows = Replay(shown.slice, lineage.pushes);
+    }
   }
+  NoteValues(lineage);
+}
+
+void ReferenceState::NoteValues(Lineage& lineage) {
   lineage.checksums[lineage.state.version] = Checksum(lineage.state);
+  if (lineage.rows != nullptr) lineage.shown[lineage.state.version] = lineage.state.values;
+}
+
+std::shared_ptr<BucketRows> ReferenceState::Replay(SliceId bucket, const std::vector<PushOf>& pushes) const {
+  const auto number = static_cast<uint32_t>(oracle_->grid().at(bucket).offset);
+  auto rows = std::make_shared<BucketRows>(TablesOf(oracle_->job()), number, /*copy=*/1);
+  uint64_t done = 0, version = 0;
+  for (const PushOf& push : pushes) {
+    const bool effect = oracle_->KindOf(push.first, push.second, bucket) == Oracle::Kind::kGradient;
+    version += effect;
+    ApplyRows(push, bucket, effect, done++, version, *rows);
+  }
+  return rows;
+}
+
+// `done`: pushes before this one; `version`: behind it.
+void ReferenceState::ApplyRows(const PushOf& push, SliceId bucket, bool effect, uint64_t done, uint64_t version,
+                               BucketRows& rows) const {
+  if (!effect) return rows.ConsumeEmpty();
+  std::vector<downpour::Update> updates;
+  for (const ModelTable& table : oracle_->job().model.tables) {
+    const double share = RateShare(table.optimizer.schedule, done, oracle_->plan().total_steps());
+    updates.push_back(UpdateFor(table.optimizer, Damping(), version, share));
+  }
+  const Payload gradient = oracle_->Gradient(push.first, push.second, bucket);
+  const absl::StatusOr<RowGradients> unpacked = UnpackGradients(gradient, oracle_->grid().row_widths);
+  if (!unpacked.ok() || !rows.Apply(*unpacked, updates)) findings_->Add("the oracle's rows are not finite");
+}
+
+bool ReferenceState::Showed(SliceId bucket, Version version, const Payload& keys, const Payload& rows) const {
+  const Lineage* lineage = Find(bucket, version.epoch);
+  const auto shown =
+      lineage == nullptr ? std::map<uint64_t, Payload>::const_iterator() : lineage->shown.find(version.n);
+  if (lineage == nullptr || shown == lineage->shown.end()) return false;
+  const absl::StatusOr<RowKeys> wanted = UnpackKeys(keys, oracle_->grid().row_widths);
+  if (!wanted.ok()) return false;
+  // Both ascend, table by table.
+  const RowKeys& all = oracle_->AllKeys(bucket);
+  const absl::Span<const float> values = shown->second.floats(), given = rows.floats();
+  size_t next = 0, at = 0, to = 0, place = 0;
+  for (size_t table = 0; table < all.counts.size(); ++table) {
+    const size_t width = oracle_->grid().row_widths[table];
+    const size_t end = next + wanted->counts[table];
+    for (uint32_t i = 0; i < all.counts[table]; ++i, at += width, ++place) {
+      if (next == end || wanted->keys[next] != all.keys[place]) continue;
+      if (given.size() < to + width || given.subspan(to, width) != values.subspan(at, width)) return false;
+      ++next;
+      to += width;
+    }
+    if (next != end) return false;
+  }
+  return to == given.size();
 }
 
 void ReferenceState::CheckRecord(Round round, const SliceState& read, const std::string& where) {
   std::string nearest = "no record was handed out for this round";
-  for (const SliceState& snapshot : snapshots_[{round, read.slice}]) {
-    nearest = Difference(snapshot, read);
+  for (const Snapshot& snapshot : snapshots_[{round, read.slice}]) {
+    nearest = Difference(snapshot.state, read);
     if (nearest.empty()) return;
   }
   findings_->Add(absl::StrCat(where, ": not a pair that was snapshotted for round ", ToString(round), ": ", nearest));
@@ -201,7 +271,14 @@ void ReferenceState::Consume(const TraceRecord& record, const Version& computed_
   const bool skipped = oracle_->IsSkipped(record.lease, record.step, record.slice);
   state.skipped += skipped;
   skips_ += skipped;
-  if (effect) Gathers() ? Gather(record, state) : Apply(record, computed_from, state);
+  if (lineage->rows != nullptr) {
+    state.version += effect;
+    ApplyRows({record.lease, record.step}, record.slice, effect, Done(state), state.version, *lineage->rows);
+    lineage->pushes.emplace_back(record.lease, record.step);
+    state.values = Show(record.slice, *lineage->rows);
+  } else if (effect) {
+    Gathers() ? Gather(record, state) : Apply(record, computed_from, state);
+  }
   auto counter = FindCounter(state.counters, record.lease);
   if (record.step == 1) counter = state.counters.insert(counter, {record.lease, 0});
   counter->consumed = record.step;
@@ -214,7 +291,7 @@ void ReferenceState::Consume(const TraceRecord& record, const Version& computed_
       Update(std::exchange(state.slots.back(), Payload::Zeros(state.values.size())), Damping(), Done(state) - 1, state);
     }
   }
-  lineage->checksums[state.version] = Checksum(state);
+  NoteValues(*lineage);
   if (state.version != record.count) Add(record, absl::StrCat("version ", record.count, " after ", state.version));
 }
 

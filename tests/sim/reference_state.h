@@ -5,6 +5,8 @@
 //
 // A lineage is one slice in one epoch: where it began (initial values, a checkpoint's record, or what the same ps held
 //   in an earlier epoch) and every push it counted since. Its values are those pushes applied in that order.
+//   A bucket's values are what it shows of all keys. Its rows are those of another bucket that had the same pushes from
+//   the beginning: so nothing that a record lacks can come back.
 // Findings: a step that is not the next one of its lease, an effect of a push that has none, a version that does not
 //   count effects, an acknowledgement of what the lineage lacks, two lives in one epoch, a pair that is not consistent.
 // Tests: tests/sim/reference_state_test.cc shows that each of these is noticed.
@@ -12,12 +14,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ps/staleness_rule.h"
+#include "ps/table/bucket_rows.h"
 #include "runtime/trace_record.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/findings.h"
@@ -52,14 +56,26 @@ class ReferenceState {
   uint64_t restored() const { return restored_; }  // pairs that were found to be those of a checkpoint
 
   SliceState Born(SliceId slice) const;  // before any push
+  // Of a bucket with these rows: the values that stand for them here.
+  Payload Show(SliceId bucket, const BucketRows& rows) const { return rows.Gather(oracle_->AllKeys(bucket)); }
+  // Whether a bucket at that version had these rows, which answer those keys.
+  bool Showed(SliceId bucket, Version version, const Payload& keys, const Payload& rows) const;
 
  private:
+  using PushOf = std::pair<LeaseId, Step>;
   struct Lineage {
     Incarnation actor{};
     Round from_round = {};  // {0, 0}: initial values
     bool settled = false;   // false until CheckSlice has seen which of the round's snapshots it began with
     SliceState state;
     std::map<uint64_t, uint32_t> checksums;  // of the values as they travel, by version
+    std::vector<PushOf> pushes = {};         // of a bucket, as are the next: all that it consumed
+    std::shared_ptr<BucketRows> rows = {};
+    std::map<uint64_t, Payload> shown = {};  // values by version
+  };
+  struct Snapshot {
+    SliceState state;
+    std::vector<PushOf> pushes;
   };
 
   void Install(const TraceRecord& record);
@@ -69,6 +85,10 @@ class ReferenceState {
                      bool has_gradient);
   void Gather(const TraceRecord& record, SliceState& state) const;
   void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
+  void ApplyRows(const PushOf& push, SliceId bucket, bool effect, uint64_t done, uint64_t version,
+                 BucketRows& rows) const;
+  std::shared_ptr<BucketRows> Replay(SliceId bucket, const std::vector<PushOf>& pushes) const;
+  void NoteValues(Lineage& lineage);
   uint64_t Done(const SliceState& state) const;
   void Update(const Payload& gradient, const Damping& damping, uint64_t done, SliceState& state) const;
   bool Gathers() const { return oracle_->job().training.consistency == Consistency::kSync; }
@@ -81,7 +101,7 @@ class ReferenceState {
   const Oracle* oracle_;
   Findings* findings_;
   std::map<std::pair<SliceId, SliceEpoch>, Lineage> lineages_;
-  std::map<std::pair<Round, SliceId>, std::vector<SliceState>> snapshots_;  // by round and slice
+  std::map<std::pair<Round, SliceId>, std::vector<Snapshot>> snapshots_;  // by round and slice
   uint64_t pushes_counted_ = 0;
   uint64_t duplicates_ = 0;
   uint64_t restored_ = 0;

@@ -12,6 +12,7 @@
 #include "cluster/job_folder.h"
 #include "job/job_file.h"
 #include "job/plan_check.h"
+#include "schema/limits.h"
 
 namespace downpour {
 namespace {
@@ -58,7 +59,8 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
 
 // What the grid, the optimizer and the manifest ask of a record.
 absl::Status CheckState(const Checkpoint& checkpoint, const Slice& slice, const SliceState& state) {
-  const auto slots = static_cast<size_t>(SlotCount(checkpoint.job.training));
+  const bool is_bucket = checkpoint.grid.IsBucket(slice.id);
+  const auto slots = is_bucket ? 0 : static_cast<size_t>(SlotCount(checkpoint.job.training));
   if (state.slice != slice.id || static_cast<int64_t>(state.values.size()) != slice.bytes() ||
       state.slots.size() != slots) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -74,17 +76,40 @@ std::string FilePath(const Checkpoint& checkpoint, const Manifest::File& file) {
   return absl::StrCat(checkpoint.path, "/", file.name);
 }
 
+absl::Status ChecksumDiffers(const Manifest::Record& record) {
+  return absl::DataLossError(absl::StrCat("the checksum of bytes ", record.offset, " to ", record.offset + record.bytes,
+                                          ", slice ", ToNumber(record.slice), ", differs"));
+}
+
+// Of a bucket the state without its rows; those are read, a piece at a time, and held against the record's checksum.
+absl::StatusOr<SliceState> ReadBucket(const Manifest::Record& record, std::ifstream& file) {
+  uint32_t checksum = 0;
+  absl::StatusOr<SliceState> state = absl::DataLossError("ends within the state of a bucket");
+  for (uint64_t before = 0; before < record.bytes; before += kMaxRecordBytes) {
+    const auto bytes =
+        ReadRange(file, record.offset + before, std::min<uint64_t>(kMaxRecordBytes, record.bytes - before));
+    if (!bytes.ok()) return bytes.status();
+    checksum = Crc32c(bytes->bytes(), checksum);
+    const size_t header = before == 0 ? HeaderBytesOf(bytes->bytes()).value_or(0) : 0;
+    if (header == 0 || header > bytes->size()) continue;
+    const Payload head = bytes->Sub(0, header);
+    state = DecodeRecord({&head, 1});
+  }
+  return checksum == record.crc32c ? std::move(state) : ChecksumDiffers(record);
+}
+
+absl::StatusOr<SliceState> ReadWholeRecord(const Manifest::Record& record, std::ifstream& file) {
+  const auto bytes = ReadRange(file, record.offset, record.bytes);
+  if (!bytes.ok()) return bytes.status();
+  if (Crc32c(bytes->bytes()) != record.crc32c) return ChecksumDiffers(record);
+  return DecodeRecord({&*bytes, 1});
+}
+
 absl::StatusOr<SliceState> ReadRecord(const Checkpoint& checkpoint, const Slice& slice, const std::string& path) {
   const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
   absl::StatusOr<std::ifstream> file = OpenPart(path);
   if (!file.ok()) return file.status();
-  const auto bytes = ReadRange(*file, record.offset, record.bytes);
-  if (!bytes.ok()) return bytes.status();
-  if (Crc32c(bytes->bytes()) != record.crc32c) {
-    return absl::DataLossError(absl::StrCat("the checksum of bytes ", record.offset, " to ",
-                                            record.offset + record.bytes, ", slice ", ToNumber(slice.id), ", differs"));
-  }
-  absl::StatusOr<SliceState> state = DecodeRecord({&*bytes, 1});
+  auto state = checkpoint.grid.IsBucket(slice.id) ? ReadBucket(record, *file) : ReadWholeRecord(record, *file);
   if (!state.ok()) return state;
   if (absl::Status status = CheckState(checkpoint, slice, *state); !status.ok()) return status;
   return state;

@@ -74,6 +74,10 @@ class OracleDevice final : public Computer {
     done(absl::OkStatus(), Evaluated{.examples = std::min(request.batches * batch, eval_examples_ - first)});
   }
 
+  void Carry(const FindKeys&, const Done& done) {
+    done(absl::UnimplementedError("its gradients are of variables alone"), std::monostate());
+  }
+
   void Carry(const EpilogueStep&, const Done& done) { done(absl::OkStatus(), EpilogueEnded()); }
 
   Payload GradientOf(LeaseId lease, Step step, const Slice& slice) const {

@@ -14,7 +14,12 @@ namespace {
 constexpr SliceEpoch kFirst{1, 1}, kSecond{1, 2};
 
 Shard TinyShard(OptimizerKind kind = OptimizerKind::kMomentum) {
-  return Shard(TinyJob().seed, static_cast<size_t>(SlotCount(kind)), TinyGrid(), TinyPlan());
+  JobSpec job = TinyJob();
+  job.training.optimizer = DefaultsOf(kind);
+  return Shard(job, TinyGrid(), TinyPlan(), Incarnation{7});
+}
+RestoreSlice RestoreOf(SliceId slice, SliceEpoch epoch, std::vector<Payload> blocks) {
+  return {.slice = slice, .epoch = epoch, .blocks = std::move(blocks), .round = {}};
 }
 Assign::Item Initial(SliceId slice, SliceEpoch epoch) { return {slice, epoch, SliceSource::kInitialValues}; }
 Assign::Item FromRecord(SliceId slice, SliceEpoch epoch) { return {slice, epoch, SliceSource::kCheckpoint}; }
@@ -87,7 +92,7 @@ TEST(ShardTest, ANewerEpochWithARecordIsNotFilledByAnOlderOnesInitialValues) {
 TEST(ShardTest, RestoresThePairOfARecordInTheNewEpoch) {
   Shard shard = TinyShard();
   shard.Assign(FromRecord(kBias, kSecond));
-  ASSERT_TRUE(shard.Restore(kBias, kSecond, EncodeRecord(Record(kBias))));
+  ASSERT_TRUE(shard.Restore(RestoreOf(kBias, kSecond, EncodeRecord(Record(kBias)))));
   const ServedSlice* slice = shard.Find(kBias);
   ASSERT_NE(slice, nullptr) << shard.Report(kBias).error;
   EXPECT_EQ(slice->CurrentVersion(), (Version{kSecond, 4}));
@@ -101,14 +106,14 @@ TEST(ShardTest, RestoresThePairOfARecordInTheNewEpoch) {
 TEST(ShardTest, IgnoresRecordsThatNobodyWaitsFor) {
   Shard shard = TinyShard();
   const std::vector<Payload> record = EncodeRecord(Record(kBias));
-  EXPECT_FALSE(shard.Restore(kBias, kFirst, record)) << "not assigned";
+  EXPECT_FALSE(shard.Restore(RestoreOf(kBias, kFirst, record))) << "not assigned";
   shard.Assign(FromRecord(kBias, kSecond));
-  EXPECT_FALSE(shard.Restore(kBias, kFirst, record)) << "of an older epoch";
+  EXPECT_FALSE(shard.Restore(RestoreOf(kBias, kFirst, record))) << "of an older epoch";
   shard.Assign(Initial(kKernel, kFirst));
-  EXPECT_FALSE(shard.Restore(kKernel, kFirst, EncodeRecord(Record(kKernel)))) << "begins with initial values";
-  ASSERT_TRUE(shard.Restore(kBias, kSecond, record));
+  EXPECT_FALSE(shard.Restore(RestoreOf(kKernel, kFirst, EncodeRecord(Record(kKernel))))) << "begins with initial values";
+  ASSERT_TRUE(shard.Restore(RestoreOf(kBias, kSecond, record)));
   shard.Find(kBias)->counters.Consume(LeaseId{2}, 1, 3);
-  EXPECT_FALSE(shard.Restore(kBias, kSecond, record)) << "doubled";
+  EXPECT_FALSE(shard.Restore(RestoreOf(kBias, kSecond, record))) << "doubled";
   EXPECT_EQ(shard.Find(kBias)->counters.open().size(), 2u);
 }
 
@@ -116,7 +121,7 @@ TEST(ShardTest, ReportsARecordThatDoesNotFit) {
   const auto error_of = [](const std::vector<Payload>& blocks) {
     Shard shard = TinyShard();
     shard.Assign(FromRecord(kBias, kFirst));
-    EXPECT_TRUE(shard.Restore(kBias, kFirst, blocks));
+    EXPECT_TRUE(shard.Restore(RestoreOf(kBias, kFirst, blocks)));
     EXPECT_EQ(shard.Find(kBias), nullptr);
     EXPECT_TRUE(shard.HasReport(kBias));
     return shard.Report(kBias).error;

@@ -19,7 +19,7 @@ constexpr Incarnation kThisPs{7};
 
 class SnapshotTest : public testing::Test {
  protected:
-  SnapshotTest() : shard_(TinyJob().seed, 0, TinyGrid(), TinyPlan()) {
+  SnapshotTest() : shard_(TinyJob(), TinyGrid(), TinyPlan(), kThisPs) {
     for (const SliceId slice : {kKernel, kBias}) shard_.Assign({slice, kEpoch, SliceSource::kInitialValues});
     shard_.InstallNext(1 << 20);
   }
@@ -60,7 +60,7 @@ class SnapshotTest : public testing::Test {
 TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
   SnapshotQueue queue;
   Push(kBias, LeaseId{0}, 1);
-  queue.Add(Request({{kBias, kEpoch}}));
+  queue.Add(Request({{kBias, kEpoch}}), shard_);
   const std::vector<SliceRecord> records = Answers(queue);
   Push(kBias, LeaseId{0}, 2);  // after it: not in the record
   ASSERT_EQ(records.size(), 1u);
@@ -76,34 +76,34 @@ TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
 TEST_F(SnapshotTest, HowManyPushesASliceSkippedIsInItsRecordAndBesideItAndComesBack) {
   shard_.Find(kBias)->skipped = 3;
   SnapshotQueue queue;
-  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
+  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}), shard_);
   const std::vector<SliceRecord> records = Answers(queue);
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].skipped, 0u);
   EXPECT_EQ(records[1].skipped, 3u);
   shard_.Assign({kBias, {2, 1}, SliceSource::kCheckpoint});
-  ASSERT_TRUE(shard_.Restore(kBias, {2, 1}, records[1].blocks));
+  ASSERT_TRUE(shard_.Restore({.slice = kBias, .epoch = {2, 1}, .blocks = records[1].blocks, .round = {}}));
   ASSERT_NE(shard_.Find(kBias), nullptr) << shard_.Report(kBias).error;
   EXPECT_EQ(shard_.Find(kBias)->skipped, 3u);
 }
 
 TEST_F(SnapshotTest, EachSliceHasOneAnswerForAllThatAskBeforeIt) {
   SnapshotQueue queue;
-  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
-  queue.Add(Request({{kBias, kEpoch}, {kKernel, kEpoch}}));  // repeated by an impatient chief
+  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}), shard_);
+  queue.Add(Request({{kBias, kEpoch}, {kKernel, kEpoch}}), shard_);  // repeated by an impatient chief
   EXPECT_EQ(Answers(queue).size(), 2u);
   EXPECT_EQ(Answers(queue).size(), 0u);
-  queue.Add(Request({{kKernel, kEpoch}}));  // the record was lost
+  queue.Add(Request({{kKernel, kEpoch}}), shard_);  // the record was lost
   EXPECT_EQ(Answers(queue).size(), 1u);
 }
 
 TEST_F(SnapshotTest, AnotherEpochHasNoAnswerAndANewRoundDropsTheOld) {
   SnapshotQueue queue;
-  queue.Add(Request({{kKernel, {1, 2}}, {SliceId{9}, kEpoch}}));
+  queue.Add(Request({{kKernel, {1, 2}}, {SliceId{9}, kEpoch}}), shard_);
   EXPECT_EQ(Answers(queue).size(), 0u);
-  queue.Add(Request({{kKernel, kEpoch}}));
-  queue.Add(Request({{kBias, kEpoch}}, {1, 2}));
-  queue.Add(Request({{kKernel, kEpoch}}));  // late
+  queue.Add(Request({{kKernel, kEpoch}}), shard_);
+  queue.Add(Request({{kBias, kEpoch}}, {1, 2}), shard_);
+  queue.Add(Request({{kKernel, kEpoch}}), shard_);  // late
   const std::vector<SliceRecord> records = Answers(queue);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].slice, kBias);
@@ -113,7 +113,7 @@ TEST_F(SnapshotTest, AnotherEpochHasNoAnswerAndANewRoundDropsTheOld) {
 TEST_F(SnapshotTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidFor) {
   SnapshotQueue queue;
   MakeBusy();
-  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
+  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}), shard_);
   EXPECT_EQ(Answers(queue).size(), 0u);
   pace_.Served(RecordPace::kServedPerByte << 20);
   EXPECT_EQ(Answers(queue).size(), 2u);
@@ -124,8 +124,8 @@ TEST_F(SnapshotTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
   MakeBusy();
   SnapshotRequest urgent = Request({{kKernel, kEpoch}}, {1, 2});
   urgent.urgent = true;
-  queue.Add(urgent);
-  queue.Add(Request({{kBias, kEpoch}}));  // late, of the round that was given up for it
+  queue.Add(urgent, shard_);
+  queue.Add(Request({{kBias, kEpoch}}), shard_);  // late, of the round that was given up for it
   EXPECT_EQ(Answers(queue).size(), 1u);
   pace_.Served((RecordPace::kServedPerByte << 20) - RecordPace::kServedPerByte * (RecordPace::kPaidByTick - 1));
   EXPECT_TRUE(pace_.Allows());
@@ -135,7 +135,7 @@ TEST_F(SnapshotTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
 class ShardWriterTest : public SnapshotTest {
  protected:
   void Begin(Round round = kRound) {
-    writer_.Begin(WriteShard{kThisPs, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}}, kAsker, effects_);
+    writer_.Begin(WriteShard{kThisPs, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}}, kAsker, shard_, effects_);
     Collect();
   }
   void Finish(absl::Status status = absl::OkStatus()) {
@@ -219,7 +219,7 @@ TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidF
 
 TEST_F(ShardWriterTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
   MakeBusy();
-  writer_.Begin(WriteShard{kThisPs, kRound, "ps-0.shard", {{kKernel, kEpoch}}, true}, kAsker, effects_);
+  writer_.Begin(WriteShard{kThisPs, kRound, "ps-0.shard", {{kKernel, kEpoch}}, true}, kAsker, shard_, effects_);
   Collect();
   for (int i = 0; i < 3; ++i) Finish();
   EXPECT_EQ(reports_.size(), 1u);
@@ -265,7 +265,7 @@ TEST_F(ShardWriterTest, ASliceThatMovedEndsTheFile) {
 TEST_F(ShardWriterTest, ALongReportComesInPartsAndWhatIsLackingComesAgain) {
   ShardWriter writer(/*part_bytes=*/1);
   const auto feed = [&](std::vector<SnapshotRequest::Item> slices) {
-    writer.Begin(WriteShard{kThisPs, kRound, "ps-0.shard", std::move(slices)}, kAsker, effects_);
+    writer.Begin(WriteShard{kThisPs, kRound, "ps-0.shard", std::move(slices)}, kAsker, shard_, effects_);
     Collect();
   };
   feed({{kKernel, kEpoch}, {kBias, kEpoch}});

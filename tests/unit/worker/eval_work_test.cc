@@ -39,13 +39,13 @@ TEST_F(EvalWorkTest, AllPartsOfARoundUseParametersPulledOnceAfterItsFirstGrant) 
   EXPECT_EQ(work_.needed_pull(), 8u);
   EXPECT_FALSE(work_.HasWork());
   work_.Start(AtVersion(3));
-  EXPECT_EQ(work_.Next(device_).updates.size(), 1u);
+  EXPECT_EQ(work_.Next(device_, UINT64_MAX).updates.size(), 1u);
   ASSERT_TRUE(work_.Finish({.loss_sum = 1, .correct = 2, .examples = 4}, kMe, Time{}).has_value());
 
   work_.Grant(Part(1, 4), /*pulls_begun=*/20);
   EXPECT_FALSE(work_.NeedsParameters());
   device_.Load(AtVersion(9));  // training went on meanwhile
-  EXPECT_EQ(work_.Next(device_).updates.size(), 1u) << "back to the round's parameters";
+  EXPECT_EQ(work_.Next(device_, UINT64_MAX).updates.size(), 1u) << "back to the round's parameters";
   const std::optional<EvalDone> second = work_.Finish({.loss_sum = 1, .correct = 2, .examples = 4}, kMe, Time{});
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->newest_version, 3u);
@@ -56,7 +56,7 @@ TEST_F(EvalWorkTest, AGrantThatComesAgainIsNotComputedTwice) {
   work_.Grant(Part(1, 0), 0);
   work_.Grant(Part(1, 0), 0);  // waiting
   work_.Start(AtVersion(1));
-  work_.Next(device_);
+  work_.Next(device_, UINT64_MAX);
   work_.Grant(Part(1, 0), 0);  // at hand
   EXPECT_FALSE(work_.HasWork());
   work_.Finish({}, kMe, Time{});
@@ -67,7 +67,7 @@ TEST_F(EvalWorkTest, AGrantThatComesAgainIsNotComputedTwice) {
 TEST_F(EvalWorkTest, ReportsUntilTheChiefHasIt) {
   work_.Grant(Part(1, 0), 0);
   work_.Start(AtVersion(1));
-  work_.Next(device_);
+  work_.Next(device_, UINT64_MAX);
   work_.Finish({}, kMe, Time{});
   EXPECT_EQ(Sent(Time{}).size(), 1u);
   EXPECT_EQ(Sent(Time{} + 100ms).size(), 0u);
@@ -82,13 +82,13 @@ TEST_F(EvalWorkTest, ReportsUntilTheChiefHasIt) {
 TEST_F(EvalWorkTest, ANewRoundDropsTheOld) {
   work_.Grant(Part(1, 0), 0);
   work_.Start(AtVersion(1));
-  work_.Next(device_);
+  work_.Next(device_, UINT64_MAX);
   work_.Grant(Part(2, 0), 3);
   EXPECT_FALSE(work_.Finish({}, kMe, Time{}).has_value()) << "the result of a round that is over";
   EXPECT_TRUE(work_.NeedsParameters());
   work_.Grant(Part(1, 4), 3);  // late
   work_.Start(AtVersion(2));
-  EXPECT_EQ(work_.Next(device_).first_batch, 0u);
+  EXPECT_EQ(work_.Next(device_, UINT64_MAX).first_batch, 0u);
   EXPECT_FALSE(work_.HasWork());
 }
 
