@@ -28,6 +28,7 @@
 
 #include "bench/bench_series.h"
 #include "ps/table/table_bucket.h"
+#include "runtime/prefetch.h"
 #include "runtime/prng.h"
 
 namespace downpour {
@@ -121,12 +122,12 @@ class Bound {
     uint32_t numbers[4 * kAhead];
     const auto line = [this](uint64_t key) -> NumberLine& { return lines_[(Mix(key) >> 32) * line_count_ >> 32]; };
     for (size_t i = 0; i < keys.size() + 2 * kAhead; ++i) {
-      if (i < keys.size()) __builtin_prefetch(&line(keys[i]));
+      if (i < keys.size()) Prefetch(&line(keys[i]));
       if (i >= kAhead && i - kAhead < keys.size()) {
         const uint32_t number = line(keys[i - kAhead]).number;
         numbers[(i - kAhead) % (4 * kAhead)] = number;
-        __builtin_prefetch(&rows_[number].numbers[0]);
-        if constexpr (Use::kWholeRow) __builtin_prefetch(&rows_[number].numbers[kWidth]);
+        Prefetch(&rows_[number].numbers[0]);
+        if constexpr (Use::kWholeRow) Prefetch(&rows_[number].numbers[kWidth]);
       }
       if (i >= 2 * kAhead) use(i - 2 * kAhead, rows_[numbers[(i - 2 * kAhead) % (4 * kAhead)]]);
     }
@@ -171,8 +172,8 @@ class FlatMap {
       for (size_t i = 0; i < kBatch; ++i) map_.prefetch(keys[begin + i]);
       for (size_t i = 0; i < kBatch; ++i) {
         rows[i] = &rows_[map_.find(keys[begin + i])->second];
-        __builtin_prefetch(&rows[i]->numbers[0]);
-        if constexpr (Use::kWholeRow) __builtin_prefetch(&rows[i]->numbers[kWidth]);
+        Prefetch(&rows[i]->numbers[0]);
+        if constexpr (Use::kWholeRow) Prefetch(&rows[i]->numbers[kWidth]);
       }
       for (size_t i = 0; i < kBatch; ++i) use(begin + i, *rows[i]);
     }

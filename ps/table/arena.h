@@ -12,6 +12,7 @@
 // Errors: where memory runs out the process's new-handler is called. A kernel without huge pages works, slower.
 #pragma once
 
+#include <linux/mman.h>  // MADV_COLLAPSE, which glibc 2.36 does not have
 #include <sys/mman.h>
 
 #include <cstddef>

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/prefetch.h"
 
 namespace downpour {
 namespace {
@@ -45,46 +46,46 @@ size_t TableBucket::bytes() const {
          record_bytes();
 }
 
-// Three stages for a block of keys: fetch its lines of the index; find the places and fetch the rows; use them. Each
-// block is a stage ahead of the one behind it, so that its cache misses are over when it comes to the next stage.
-template <class Fetch, class Use>
-void TableBucket::ForEachBlock(absl::Span<const uint64_t> keys, const Fetch& fetch, const Use& use) const {
-  std::array<std::array<uint64_t, kBlock>, 2> hashes;
-  std::array<std::array<uint32_t, kBlock>, 2> places;
-  const size_t blocks = (keys.size() + kBlock - 1) / kBlock;
-  const auto part = [keys](size_t block) { return keys.subspan(block * kBlock, kBlock); };
-  for (size_t step = 0; step < blocks + 2; ++step) {
-    if (step < blocks) {
-      const absl::Span<const uint64_t> block = part(step);
-      for (size_t i = 0; i < block.size(); ++i) {
-        hashes[step % 2][i] = index_.HashOf(block[i]);
-        index_.Prefetch(hashes[step % 2][i]);
-      }
-    }
-    if (step >= 2) {
-      const size_t begin = (step - 2) * kBlock;
-      use(begin, absl::MakeConstSpan(places[step % 2].data(), part(step - 2).size()));
-    }
-    if (step >= 1 && step - 1 < blocks) {
-      const absl::Span<const uint64_t> block = part(step - 1);
-      for (size_t i = 0; i < block.size(); ++i) {
-        const uint32_t place = index_.Find(block[i], hashes[(step - 1) % 2][i]);
-        places[(step - 1) % 2][i] = place;
-        if (place != kNoPlace) fetch(place);
-      }
-    }
-  }
+inline void TableBucket::FetchRow(uint32_t place, size_t bytes) const {
+  const std::byte* const row = pages_.row(place);
+  for (size_t at = 0; at < bytes; at += 64) Prefetch(row + at);
 }
 
-void TableBucket::FetchRow(uint32_t place, size_t bytes) const {
-  const std::byte* const row = pages_.row(place);
-  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
+// Four stages for each key, kBlock keys apart, so no cache miss holds up another: fetch its line of the index; look
+// there for its place, and fetch the row; do so for a key that lies further on; use the rows, a block at a time. The
+// first three alternate key by key, so that a core is never asked for many lines at once.
+template <class Fetch, class Use>
+void TableBucket::ForEachBlock(absl::Span<const uint64_t> keys, const Fetch& fetch, const Use& use) const {
+  constexpr size_t kInFlight = 4 * kBlock;
+  std::array<uint64_t, kInFlight> hashes;
+  std::array<uint32_t, kInFlight> places;
+  const size_t end = (keys.size() + kBlock - 1) / kBlock * kBlock;
+  // An index below 0 is a large one, of no key.
+  for (size_t i = 0; i < end + 3 * kBlock; ++i) {
+    if (i < keys.size()) {
+      hashes[i % kInFlight] = index_.HashOf(keys[i]);
+      index_.Prefetch(hashes[i % kInFlight]);
+    }
+    if (const size_t j = i - kBlock; j < keys.size()) {
+      const uint32_t place = index_.FindAtHome(keys[j], hashes[j % kInFlight]);
+      places[j % kInFlight] = place;
+      if (place < KeyIndex::kFurther) fetch(place);
+    }
+    if (const size_t j = i - 2 * kBlock; j < keys.size() && places[j % kInFlight] == KeyIndex::kFurther) {
+      const uint32_t place = index_.Find(keys[j], hashes[j % kInFlight]);
+      places[j % kInFlight] = place;
+      if (place != kNoPlace) fetch(place);
+    }
+    if (const size_t begin = i + 1 - kInFlight; begin % kBlock == 0 && begin < keys.size()) {
+      use(begin, absl::MakeConstSpan(&places[begin % kInFlight], std::min(kBlock, keys.size() - begin)));
+    }
+  }
 }
 
 void TableBucket::Gather(absl::Span<const uint64_t> keys, float* values) const {
   const auto fetch = [this](uint32_t place) {
     FetchRow(place, shape_.value_bytes());
-    if (spec_.evict_after > 0) __builtin_prefetch(&pages_.at(place));
+    if (spec_.evict_after > 0) Prefetch(&pages_.at(place));
   };
   const auto use = [&](size_t begin, absl::Span<const uint32_t> places) {
     for (size_t i = 0; i < places.size(); ++i) {
@@ -119,7 +120,7 @@ absl::StatusOr<PushEffect> TableBucket::Apply(const RowPush& push) {
   } else {
     const bool knows_last = KnowsLastPush(spec_);
     const auto fetch = [this, knows_last](uint32_t place) {
-      if (knows_last) __builtin_prefetch(&pages_.at(place));
+      if (knows_last) Prefetch(&pages_.at(place));
       FetchRow(place, shape_.bytes());
     };
     ForEachBlock(push.keys, fetch,
