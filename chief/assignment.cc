@@ -152,7 +152,7 @@ void Assignment::Restore(Server& server) {
 
 uint64_t Assignment::ShareOfWindow(SliceId slice) const {
   const uint64_t bytes = SourceOf(homes_[ToNumber(slice)]).records[ToNumber(slice)].bytes;
-  const uint64_t most = grid_.IsBucket(slice) ? kPiecesAhead * kPieceBytes : bytes;
+  const uint64_t most = grid_.IsBucket(slice) ? kPiecesAhead * piece_bytes_ : bytes;
   return std::max(std::min(bytes, most), kLeastRecord);
 }
 
@@ -196,10 +196,11 @@ void Assignment::ReadNextPiece(SliceId slice) {
   Home& home = HomeOf(slice);
   const uint32_t next = home.taken + static_cast<uint32_t>(home.record.size());
   const Manifest& manifest = SourceOf(home);
-  if (home.reads_piece || home.record.size() >= kPiecesAhead || next >= PiecesOf(manifest, slice)) return;
+  if (home.reads_piece || home.record.size() >= kPiecesAhead || next >= PiecesOf(manifest, slice, piece_bytes_)) return;
   home.reads_piece = true;
-  storage_.Run({ReadPiece(manifest, slice, next)}, [this, slice, epoch = epochs_[ToNumber(slice)]](
-                                                       const StorageDone& done) { PieceDone(slice, epoch, done); });
+  storage_.Run(
+      {ReadPiece(manifest, slice, next, piece_bytes_)},
+      [this, slice, epoch = epochs_[ToNumber(slice)]](const StorageDone& done) { PieceDone(slice, epoch, done); });
 }
 
 void Assignment::PieceDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
@@ -207,7 +208,7 @@ void Assignment::PieceDone(SliceId slice, SliceEpoch epoch, const StorageDone& d
   if (epoch != epochs_[ToNumber(slice)] || home.stage == Home::Stage::kReported) return;
   home.reads_piece = false;
   const uint32_t piece = home.taken + static_cast<uint32_t>(home.record.size());
-  const absl::Status status = CheckPiece(SourceOf(home), slice, piece, done, &home.checksum);
+  const absl::Status status = CheckPiece(SourceOf(home), slice, piece, piece_bytes_, done, &home.checksum);
   if (!status.ok()) return ReadFailed(slice, status);
   home.stage = Home::Stage::kSending;
   home.record.push_back(done.data);
@@ -264,7 +265,7 @@ void Assignment::SendPiece(SliceId slice, uint32_t piece) {
                                                .blocks = {home.record[piece - home.taken]},
                                                .round = SourceOf(home).round,
                                                .piece = piece,
-                                               .more = piece + 1 < PiecesOf(SourceOf(home), slice)});
+                                               .more = piece + 1 < PiecesOf(SourceOf(home), slice, piece_bytes_)});
   home.sent = true;
   server.next_resend = context_.now + server.backoff;
 }

@@ -34,6 +34,7 @@
 #include "chief/known/membership.h"
 #include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
+#include "schema/limits.h"
 
 namespace downpour {
 
@@ -48,8 +49,14 @@ class Assignment {
   static constexpr int kReads = 7;
 
   Assignment(StepContext& context, Storage& storage, const Membership& members, FailureLog& failures,
-             const SliceGrid& grid, const Timing& timing)
-      : context_(context), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
+             const SliceGrid& grid, const Timing& timing, uint64_t piece_bytes = kPieceBytes)
+      : context_(context),
+        storage_(storage),
+        members_(members),
+        failures_(failures),
+        grid_(grid),
+        timing_(timing),
+        piece_bytes_(piece_bytes) {}
 
   // `checkpoints`: those of this plan, newest first. `lost`: why there are none, though there were; empty: there were
   // none. `initial`: values that the user gave the job to begin with, as records that no push has touched; without, a
@@ -147,6 +154,7 @@ class Assignment {
   FailureLog& failures_;
   const SliceGrid& grid_;
   const Timing timing_;
+  const uint64_t piece_bytes_;
 
   uint32_t term_ = 0;  // of every epoch that is given out here; no earlier chief had it (A11)
   uint64_t train_examples_ = 0;

@@ -28,7 +28,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
       logs(storage),
       members(job.cluster, timing),
       data(job),
-      assignment(context, storage, members, failures, grid, timing),
+      assignment(context, storage, members, failures, grid, timing, options.piece_bytes),
       rounds(context, storage, members, assignment, store, failures, job.checkpoint, timing),
       interval(job.checkpoint),
       best({context, job.checkpoint, life, journal, failures, store, evaluation, rounds, interval}),

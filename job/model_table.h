@@ -2,8 +2,8 @@
 // layers that read them.
 //
 // Units: an embedding layer yields of each example [columns, width], or [width] where it has one column or adds them
-//   up. Keys of a category are its numbers; a column of kind key has any. A column that several layers or tables read is
-//   read once.
+//   up. Keys of a category are its numbers; a column of kind key has any. A column that several layers or tables read
+//   is read once.
 // Tests: tests/unit/job/job_tables_test.cc.
 #pragma once
 

@@ -33,9 +33,11 @@ class PsRole::Impl {
         has_job_dir_(options.has_job_dir),
         window_(options.window),
         report_part_bytes_(options.report_part_bytes),
+        record_part_bytes_(options.record_part_bytes),
         quarantine_(options.crashes),
         session_(TaskRole::kPs, std::move(options.member)),
-        writer_(options.report_part_bytes) {}
+        snapshots_(options.record_part_bytes),
+        writer_(options.report_part_bytes, options.record_part_bytes) {}
 
   void Step(Time now, Input input, Effects& effects);
 
@@ -94,6 +96,7 @@ class PsRole::Impl {
   const bool has_job_dir_;
   const Window window_;
   const uint64_t report_part_bytes_;
+  const size_t record_part_bytes_;
   const Quarantine quarantine_;
   Applying applying_;
   MemberSession session_;
@@ -179,7 +182,7 @@ void PsRole::Impl::On(StorageDone& done) {
 
 void PsRole::Impl::OnJoined() {
   shard_.reset();
-  snapshots_ = {};
+  snapshots_ = SnapshotQueue(record_part_bytes_);
   writer_.Abandon();
   const bool of_another_folder = run_ != 0 && run_ != session_.run();
   run_ = session_.run();

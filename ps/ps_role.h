@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ps/report_parts.h"
+#include "ps/snapshot.h"
 #include "runtime/applying.h"
 #include "runtime/member_session.h"
 #include "runtime/options.h"
@@ -24,6 +25,8 @@ struct PsOptions {
   std::vector<PushName> crashes;  // at which processes of this task crashed before
   // Of one message of a report. Simulator: also 1, a slice in each.
   uint64_t report_part_bytes = kReportPartBytes;
+  // Of one part of a bucket's record. Simulator: also a row or few in each.
+  size_t record_part_bytes = kRecordPartBytes;
 };
 
 struct ServedSlice;  // ps/shard.h

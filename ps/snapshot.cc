@@ -11,9 +11,6 @@
 namespace downpour {
 namespace {
 
-// Of a bucket's part: few milliseconds of work, between which pushes are consumed.
-constexpr size_t kPartBytes = size_t{256} << 10;
-
 // Nothing unless the slice is here, in the epoch asked for.
 std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Round round,
                                       const SnapshotRequest::Item& item, Effects& effects) {
@@ -102,7 +99,8 @@ void SnapshotQueue::Answer(RecordPace& pace, Shard& shard, Incarnation from, Pee
   }
 }
 
-// Returns its bytes. A bucket that is no longer in that epoch has no record: the chief has abandoned the round, or will.
+// Returns its bytes. A bucket that is no longer in that epoch has no record: the chief has abandoned the round, or
+// will.
 uint64_t SnapshotQueue::SendNextPart(Scan& scan, Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
   ServedSlice* const slice = shard.Find(scan.item.slice);
   if (slice == nullptr || slice->epoch != scan.item.epoch) {
@@ -115,7 +113,7 @@ uint64_t SnapshotQueue::SendNextPart(Scan& scan, Shard& shard, Incarnation from,
                    .slice = scan.item.slice,
                    .epoch = scan.item.epoch,
                    .finished = {},
-                   .blocks = FramePart(slice->rows->NextPart(kPartBytes)),
+                   .blocks = FramePart(slice->rows->NextPart(record_part_bytes_)),
                    .scan = scan.number,
                    .part = scan.parts++,
                    .more = slice->rows->recording()};
@@ -217,7 +215,7 @@ BucketRows* ShardWriter::Scanned(Shard& shard) const {
 }
 
 uint64_t ShardWriter::AppendPart(BucketRows& rows, Effects& effects) {
-  std::vector<Payload> blocks = FramePart(rows.NextPart(kPartBytes));
+  std::vector<Payload> blocks = FramePart(rows.NextPart(record_part_bytes_));
   scanning_ = rows.recording();
   ShardWritten::Item& written = written_.slices.back();
   const uint64_t bytes = RecordBytes(blocks);

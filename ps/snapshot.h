@@ -25,9 +25,14 @@
 
 namespace downpour {
 
+// Of a bucket's record: few milliseconds of work, between which pushes are consumed.
+inline constexpr size_t kRecordPartBytes = size_t{256} << 10;
+
 // Slices whose records the chief waits for.
 class SnapshotQueue {
  public:
+  explicit SnapshotQueue(size_t record_part_bytes = kRecordPartBytes) : record_part_bytes_(record_part_bytes) {}
+
   void Add(const SnapshotRequest& request, Shard& shard);
   // Sends records as long as the pace allows it; while no worker comes, all that were asked for, which are few. A slice
   // that is no longer in the epoch asked for gets no answer: the chief has abandoned the round, or will.
@@ -48,6 +53,7 @@ class SnapshotQueue {
   uint64_t SendNextPart(Scan& scan, Shard& shard, Incarnation from, PeerId chief, Effects& effects);
   void Drop(Shard& shard);
 
+  size_t record_part_bytes_;
   Round round_;
   bool urgent_ = false;  // that round
   std::deque<SnapshotRequest::Item> waiting_;
@@ -59,8 +65,9 @@ class SnapshotQueue {
 // longer in the epoch asked for ends the file before it, and is reported without a record.
 class ShardWriter {
  public:
-  // `part_bytes` of one message of a report (report_parts.h).
-  explicit ShardWriter(uint64_t part_bytes = kReportPartBytes) : part_bytes_(part_bytes) {}
+  // `part_bytes` of one message of a report (report_parts.h), `record_part_bytes` of one part of a bucket's record.
+  explicit ShardWriter(uint64_t part_bytes = kReportPartBytes, size_t record_part_bytes = kRecordPartBytes)
+      : part_bytes_(part_bytes), record_part_bytes_(record_part_bytes) {}
 
   // A round that is being written goes on; of one that is written the slices asked for are reported again.
   void Begin(const WriteShard& request, PeerId chief, Shard& shard, Effects& effects);
@@ -80,6 +87,7 @@ class ShardWriter {
   void Report(const std::vector<SnapshotRequest::Item>& asked, Effects& effects) const;
 
   const uint64_t part_bytes_;
+  const size_t record_part_bytes_;
   PeerId chief_{};
   WriteShard request_;
   Stage stage_ = Stage::kIdle;

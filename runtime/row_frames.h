@@ -6,8 +6,9 @@
 //   Payload push = PackGradients(keys, gradients);                      // what a Push brings
 //
 // Shapes: a frame of keys is a count for each table (4 bytes, and 4 bytes of 0 behind an odd number of them), then the
-//   keys (8 bytes each), table by table; of one table they ascend, so that each is there once. Rows are float32, width of its table each, in the order of the keys. A frame of
-//   gradients is a frame of keys, then rows. Little-endian. `widths` is SliceGrid::row_widths.
+//   keys (8 bytes each), table by table; of one table they ascend, so that each is there once. Rows are float32, width
+//   of its table each, in the order of the keys. A frame of gradients is a frame of keys, then rows. Little-endian.
+//   `widths` is SliceGrid::row_widths.
 // Limits: a frame has at most kMaxFrameBytes, so 14,500 rows of 16 numbers with their keys; and at least one key.
 // Errors: INVALID_ARGUMENT with one sentence for a frame that is no such. Nothing is allocated on the word of a count
 //   before the frame is as long as it says.

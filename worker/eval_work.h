@@ -6,8 +6,8 @@
 //   work.Finish(result, from, next_report);
 //
 // Order: all parts of a round are computed on one set of parameters, asked for after its first grant arrived. A newer
-//   round drops what is left of an older one. Rows of tables are those of the moment: they are asked for batch by batch,
-//   since nobody can keep all of them.
+//   round drops what is left of an older one. Rows of tables are those of the moment: they are asked for batch by
+//   batch, since nobody can keep all of them.
 // Tests: tests/unit/worker/eval_work_test.cc.
 #pragma once
 

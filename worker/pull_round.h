@@ -1,5 +1,5 @@
-// One pull of every slice, and of those rows of buckets that are needed: which are wanted, which are asked for, and when
-// to ask again.
+// One pull of every slice, and of those rows of buckets that are needed: which are wanted, which are asked for, and
+// when to ask again.
 //
 //   round.Want(keys);                 // of buckets, for the rounds from now on
 //   round.Begin();

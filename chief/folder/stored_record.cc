@@ -38,23 +38,22 @@ StorageOp ReadRecord(const Manifest& manifest, SliceId slice) {
   return ReadFile(ShardPathOf(manifest, slice), record.offset, std::min<uint64_t>(record.bytes, kMaxRecordBytes));
 }
 
-uint32_t PiecesOf(const Manifest& manifest, SliceId slice) {
+uint32_t PiecesOf(const Manifest& manifest, SliceId slice, uint64_t piece_bytes) {
   const uint64_t bytes = manifest.records[ToNumber(slice)].bytes;
-  return static_cast<uint32_t>((bytes + kPieceBytes - 1) / kPieceBytes);
+  return static_cast<uint32_t>((bytes + piece_bytes - 1) / piece_bytes);
 }
 
-StorageOp ReadPiece(const Manifest& manifest, SliceId slice, uint32_t piece) {
+StorageOp ReadPiece(const Manifest& manifest, SliceId slice, uint32_t piece, uint64_t piece_bytes) {
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  const uint64_t before = uint64_t{piece} * kPieceBytes;
-  return ReadFile(ShardPathOf(manifest, slice), record.offset + before,
-                  std::min<uint64_t>(kPieceBytes, record.bytes - before));
+  const uint64_t before = uint64_t{piece} * piece_bytes;
+  return ReadFile(ShardPathOf(manifest, slice), record.offset + before, std::min(piece_bytes, record.bytes - before));
 }
 
-absl::Status CheckPiece(const Manifest& manifest, SliceId slice, uint32_t piece, const StorageDone& read,
-                        uint32_t* checksum) {
+absl::Status CheckPiece(const Manifest& manifest, SliceId slice, uint32_t piece, uint64_t piece_bytes,
+                        const StorageDone& read, uint32_t* checksum) {
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  const uint64_t before = uint64_t{piece} * kPieceBytes;
-  const absl::Status status = CheckRead(read, std::min<uint64_t>(kPieceBytes, record.bytes - before));
+  const uint64_t before = uint64_t{piece} * piece_bytes;
+  const absl::Status status = CheckRead(read, std::min(piece_bytes, record.bytes - before));
   if (!status.ok()) return status;
   const uint32_t so_far = Crc32c(read.data.bytes(), *checksum);
   const bool is_last = before + read.data.size() == record.bytes;

@@ -7,6 +7,7 @@
 
 #include "job/job.h"
 #include "runtime/options.h"
+#include "schema/limits.h"
 #include "schema/peer_role.h"
 
 namespace downpour {
@@ -31,6 +32,8 @@ struct ChiefOptions {
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Duration ran_before{};  // that counts for scheduling.maxRunningTime
   Timing timing;
+  // Of a bucket's record, as it is restored. Simulator: also few bytes.
+  uint64_t piece_bytes = kPieceBytes;
 };
 
 }  // namespace downpour

@@ -1,6 +1,6 @@
 // BucketRows: the rows of all tables of a job whose keys fall into one bucket: what a bucket's counters guard.
 //
-//   BucketRows rows(TablesOf(job, bucket), copy);
+//   BucketRows rows(TablesOf(job), bucket, copy);
 //   Payload values = rows.Gather(keys);
 //   const bool counted = rows.Apply(gradients, updates);     // or rows.ConsumeEmpty(): each push is one or the other
 //

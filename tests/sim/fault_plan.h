@@ -10,6 +10,7 @@
 #include <string>
 
 #include "job/job.h"
+#include "ps/snapshot.h"
 #include "runtime/options.h"
 #include "runtime/prng.h"
 #include "tests/sim/disk.h"
@@ -94,6 +95,9 @@ struct FaultPlan {
   bool diverges = false;        // evaluations of some values are not finite, until a job has failed for it
   std::string code;             // the archive of the user's Python code; empty: the job has none
   bool rot = false;             // and its file of the newest checkpoint is damaged then
+  // Of a bucket's record as it is made, and as it is restored.
+  size_t record_part_bytes = kRecordPartBytes;
+  uint64_t piece_bytes = kPieceBytes;
   std::string ToString() const;
 };
 

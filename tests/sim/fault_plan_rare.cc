@@ -140,6 +140,8 @@ void DrawTables(Prng& prng, FaultPlan& plan) {
         {.name = outputs.back(), .from = {}, .op = EmbeddingSpec{.table = table.name, .columns = {keys.name}}});
   }
   job.model.layers.push_back({.name = "all", .from = outputs, .op = ConcatSpec()});
+  if (prng.Chance(0.7)) plan.record_part_bytes = static_cast<size_t>(DrawNumber(prng, 250, 600));
+  if (prng.Chance(0.7)) plan.piece_bytes = static_cast<uint64_t>(DrawNumber(prng, 20, 600));
 }
 
 }  // namespace

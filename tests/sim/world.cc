@@ -103,7 +103,8 @@ Life World::StartChief(const JobSpec& job, bool resume, Round give_up) {
                                                          .resume = resume,
                                                          .give_up = give_up,
                                                          .nonce = process.nonce,
-                                                         .timing = plan_.timing});
+                                                         .timing = plan_.timing,
+                                                         .piece_bytes = plan_.piece_bytes});
     process.chief = role.get();
     process.role = std::move(role);
     process.job = job;
@@ -141,7 +142,8 @@ Life World::StartPs(const TaskStart& start) {
                                                    .has_job_dir = true,
                                                    .window = plan_.window,
                                                    .crashes = crashes_[start.name],
-                                                   .report_part_bytes = prng_.Chance(0.5) ? kReportPartBytes : 1});
+                                                   .report_part_bytes = prng_.Chance(0.5) ? kReportPartBytes : 1,
+                                                   .record_part_bytes = plan_.record_part_bytes});
     process.ps = role.get();
     process.role = std::move(role);
   });

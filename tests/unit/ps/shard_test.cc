@@ -110,7 +110,8 @@ TEST(ShardTest, IgnoresRecordsThatNobodyWaitsFor) {
   shard.Assign(FromRecord(kBias, kSecond));
   EXPECT_FALSE(shard.Restore(RestoreOf(kBias, kFirst, record))) << "of an older epoch";
   shard.Assign(Initial(kKernel, kFirst));
-  EXPECT_FALSE(shard.Restore(RestoreOf(kKernel, kFirst, EncodeRecord(Record(kKernel))))) << "begins with initial values";
+  const std::vector<Payload> other = EncodeRecord(Record(kKernel));
+  EXPECT_FALSE(shard.Restore(RestoreOf(kKernel, kFirst, other))) << "begins with initial values";
   ASSERT_TRUE(shard.Restore(RestoreOf(kBias, kSecond, record)));
   shard.Find(kBias)->counters.Consume(LeaseId{2}, 1, 3);
   EXPECT_FALSE(shard.Restore(RestoreOf(kBias, kSecond, record))) << "doubled";

@@ -135,7 +135,8 @@ TEST_F(SnapshotTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
 class ShardWriterTest : public SnapshotTest {
  protected:
   void Begin(Round round = kRound) {
-    writer_.Begin(WriteShard{kThisPs, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}}, kAsker, shard_, effects_);
+    const WriteShard request{kThisPs, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}};
+    writer_.Begin(request, kAsker, shard_, effects_);
     Collect();
   }
   void Finish(absl::Status status = absl::OkStatus()) {

@@ -42,7 +42,7 @@ TEST(RowFramesTest, WhatIsNoSuchFrameIsRefusedAndNeverAnswered) {
   const Payload gradients = PackGradients(Some(), numbers);
   for (size_t bytes = 0; bytes < gradients.size(); ++bytes) {
     EXPECT_FALSE(CheckGradients(gradients.Sub(0, bytes), kWidths).ok()) << bytes;
-    if (bytes != keys.size()) EXPECT_FALSE(CheckKeys(gradients.Sub(0, bytes), kWidths).ok()) << bytes;
+    EXPECT_EQ(CheckKeys(gradients.Sub(0, bytes), kWidths).ok(), bytes == keys.size()) << bytes;
   }
   EXPECT_FALSE(CheckKeys(gradients, kWidths).ok());
   EXPECT_FALSE(CheckKeys(PackKeys({.counts = {0, 0, 0}, .keys = {}}), kWidths).ok()) << "no key at all";
