@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "schema/limits.h"
 
 namespace downpour {
 namespace {
@@ -98,7 +97,7 @@ void EmbeddingRows::Find(absl::Span<const ColumnValues> columns, size_t examples
   }
 }
 
-absl::StatusOr<SliceValues> EmbeddingRows::Keys() {
+SliceValues EmbeddingRows::Keys() {
   for (Bucket& bucket : buckets_) {
     bucket.rows.counts.assign(tables_.size(), 0);
     bucket.rows.keys.clear();
@@ -121,7 +120,6 @@ absl::StatusOr<SliceValues> EmbeddingRows::Keys() {
       bucket.numbers += table.width;
     }
   }
-  if (absl::Status status = CheckFrames(); !status.ok()) return status;
   SliceValues frames;
   size_t numbers = 0;
   for (uint32_t number = 0; number < buckets_.size(); ++number) {
@@ -134,19 +132,6 @@ absl::StatusOr<SliceValues> EmbeddingRows::Keys() {
   values_.resize(numbers);
   gradients_.resize(numbers);
   return frames;
-}
-
-// Before memory is taken for rows.
-absl::Status EmbeddingRows::CheckFrames() const {
-  for (const Bucket& bucket : buckets_) {
-    const size_t counts = (tables_.size() + 1) * sizeof(uint32_t);
-    const size_t bytes = counts + bucket.rows.keys.size() * sizeof(uint64_t) + bucket.numbers * sizeof(float);
-    if (bytes <= kMaxFrameBytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "one of ", buckets_.size(), " buckets has ", bucket.rows.keys.size(), " rows of a step, which are ", bytes,
-        " bytes, of which a message takes ", kMaxFrameBytes, "; lower training.batchSize"));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status EmbeddingRows::SetRows(const SliceValues& updates) {
@@ -171,8 +156,8 @@ absl::Status EmbeddingRows::SetRows(const SliceValues& updates) {
   return absl::OkStatus();
 }
 
-// `use(row, width, example, first, scale)`: the places of a row and of what it adds to among the numbers of all rows and
-// of an example, and how much of it.
+// `use(row, width, example, first, scale)`: a row's place among the numbers of all rows, that of its sum among those of
+// the example, and what each number of the row counts in it.
 template <typename Use>
 void EmbeddingRows::ForEachLookup(size_t batch, const Use& use) const {
   const uint32_t* rows = lookups_.data() + batches_[batch].first;

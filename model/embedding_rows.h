@@ -3,7 +3,7 @@
 //   EmbeddingRows rows(job.model, &grid);
 //   rows.Begin();
 //   for (each batch) rows.Find(key columns, examples);
-//   KeysFound{*rows.Keys()};                                // asked of the buckets
+//   KeysFound{rows.Keys()};                                 // asked of the buckets
 //   status = rows.SetRows(request.updates);                 // as they answered
 //   for (each batch) {
 //     rows.Pool(batch, stride, inputs);                     // what the embedding layers yield
@@ -19,9 +19,8 @@
 // Order: a bucket's keys are table by table, and of one table they ascend. Sums go by the order in which the examples
 //   have the keys, so that the same step gives the same bits.
 // Cost: nothing is allocated for a lookup, and only the frames for a step, once there was one of its size.
-// Errors: of Keys: INVALID_ARGUMENT where some bucket's rows would not fit a frame (runtime/row_frames.h). Of SetRows:
-//   INVALID_ARGUMENT for rows that are not those of the bucket's keys, FAILED_PRECONDITION where a bucket's are
-//   missing.
+// Errors: of SetRows: INVALID_ARGUMENT for rows that are not those of the bucket's keys, FAILED_PRECONDITION where a
+//   bucket's are missing. Whether a frame is too long for a message is for who sends it.
 // Tests: tests/unit/model/embedding_rows_test.cc, trainer_tables_test.cc.
 #pragma once
 
@@ -32,7 +31,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "data/dataset.h"
 #include "job/job.h"
@@ -60,7 +58,7 @@ class EmbeddingRows {
   // The next batch: its columns as KeyColumnsOf has them, each [examples, keys of one example] of int64.
   void Find(absl::Span<const ColumnValues> columns, size_t examples);
   // Behind the last Find: a frame for each bucket that has keys.
-  absl::StatusOr<SliceValues> Keys();
+  SliceValues Keys();
   // Of each bucket that has keys its rows; other slices are passed over. All gradients are zero from then on.
   absl::Status SetRows(const SliceValues& updates);
   // `batch`: its number among those that were found. `stride`: from one example to the next.
@@ -94,7 +92,6 @@ class EmbeddingRows {
     size_t examples = 0;
   };
 
-  absl::Status CheckFrames() const;
   template <typename Use>
   void ForEachLookup(size_t batch, const Use& use) const;
 

@@ -121,11 +121,9 @@ class Trainer::Session {
       if (status = Read(*from, batch); !status.ok()) return status;
       rows_->Find(from->KeysOf(batch_), batch.size());
     }
-    auto keys = rows_->Keys();
-    if (!keys.ok()) return keys.status();
     found_of_ = &from;
     found_ = ids_;
-    return KeysFound{*std::move(keys)};
+    return KeysFound{rows_->Keys()};
   }
 
   void Train(const TrainStep& request, const Done& done) {

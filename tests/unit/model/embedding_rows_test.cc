@@ -114,7 +114,7 @@ TEST_F(EmbeddingRowsTest, AStepAsksForEachRowOnce) {
   Make({{"a", {"x", "y"}}, {"b", {"x"}}});
   rows_->Find({Keys{7, 7, -1}, Keys{8, 7, kNoKey}}, 3);
   rows_->Find({Keys{9, 8}, Keys{9, 9}}, 2);  // another batch of the step
-  const SliceValues frames = rows_->Keys().value();
+  const SliceValues frames = rows_->Keys();
   std::multiset<Row> asked;
   for (const auto& [id, frame] : frames) {
     ForEach(UnpackKeys(frame, grid_.row_widths).value(), [&, id = id](size_t table, uint64_t key) {
@@ -126,7 +126,7 @@ TEST_F(EmbeddingRowsTest, AStepAsksForEachRowOnce) {
   EXPECT_EQ(asked,
             (std::multiset<Row>{{0, 7}, {0, 8}, {0, 9}, {0, minus_one}, {1, 7}, {1, 8}, {1, 9}, {1, minus_one}}));
   rows_->Begin();
-  EXPECT_TRUE(rows_->Keys().value().empty()) << "a step without keys";
+  EXPECT_TRUE(rows_->Keys().empty()) << "a step without keys";
   EXPECT_TRUE(rows_->SetRows({}).ok());
   EXPECT_TRUE(Gradients().empty());
 }
@@ -134,7 +134,7 @@ TEST_F(EmbeddingRowsTest, AStepAsksForEachRowOnce) {
 TEST_F(EmbeddingRowsTest, KeysOfOneTableComeInTheOrderOfTheExamples) {
   Make({{"a", {"x"}}, {"b", {"x"}}}, 1);
   rows_->Find({Keys{5, 3, 5, 4}}, 4);
-  const RowKeys keys = UnpackKeys(rows_->Keys().value()[0].second, grid_.row_widths).value();
+  const RowKeys keys = UnpackKeys(rows_->Keys()[0].second, grid_.row_widths).value();
   EXPECT_THAT(keys.counts, ElementsAre(3, 3));
   EXPECT_THAT(keys.keys, ElementsAre(5, 3, 4, 5, 3, 4));
 }
@@ -146,7 +146,7 @@ TEST_F(EmbeddingRowsTest, KeysArePooledAndNoKeyIsZero) {
     grid_ = {};
     Make({{"a", {"x"}, pooling}});
     rows_->Find({Keys{1, 2, kNoKey, 5, kNoKey, 5, kNoKey, kNoKey, kNoKey}}, 3);
-    ASSERT_TRUE(rows_->SetRows(Answer(rows_->Keys().value())).ok());
+    ASSERT_TRUE(rows_->SetRows(Answer(rows_->Keys())).ok());
     const float scale = pooling == Pooling::kSum ? 1 : pooling == Pooling::kMean ? 0.5f : 1 / std::sqrt(2.0f);
     EXPECT_THAT(Pooled(0, 3), testing::Pointwise(testing::FloatEq(), {scale * 30, scale * 32,    // 10 + 20, 11 + 21
                                                                       scale * 100, scale * 102,  // the same one twice
@@ -163,7 +163,7 @@ TEST_F(EmbeddingRowsTest, KeysArePooledAndNoKeyIsZero) {
 TEST_F(EmbeddingRowsTest, ColumnsLieSideBySideOrAreAddedUp) {
   Make({{"a", {"x", "y"}}, {"a", {"x", "y"}, Pooling::kSum, true}});
   rows_->Find({Keys{1, 3}, Keys{2, 3}}, 2);
-  ASSERT_TRUE(rows_->SetRows(Answer(rows_->Keys().value())).ok());
+  ASSERT_TRUE(rows_->SetRows(Answer(rows_->Keys())).ok());
   EXPECT_THAT(Pooled(0, 2), ElementsAre(10, 11, 20, 21, 30, 32,  //
                                         30, 31, 30, 31, 60, 62));
   rows_->AddGradients(0, 7, std::vector<float>{1, 2, 3, 4, 5, 6, -1, 7, 8, 9, 10, 11, 12}.data());
@@ -177,7 +177,7 @@ TEST_F(EmbeddingRowsTest, BatchesOfAStepShareTheirRows) {
   Make({{"b", {"x"}}});
   rows_->Find({Keys{1, 2}}, 2);
   rows_->Find({Keys{2}}, 1);
-  const SliceValues answer = Answer(rows_->Keys().value());
+  const SliceValues answer = Answer(rows_->Keys());
   for (int again = 0; again < 2; ++again) {  // the second begins with gradients of zero
     ASSERT_TRUE(rows_->SetRows(answer).ok());
     EXPECT_THAT(Pooled(1, 1), ElementsAre(1020, 1021, 1022));
@@ -193,7 +193,7 @@ TEST_F(EmbeddingRowsTest, RowsThatAreNotTheBucketsAreRefused) {
   int64_t other = 1;  // of the bucket that key 0 is not in
   while (BucketOf(0, static_cast<uint64_t>(other), 2) == BucketOf(0, 0, 2)) ++other;
   rows_->Find({Keys{0, other}}, 2);
-  SliceValues answer = Answer(rows_->Keys().value());
+  SliceValues answer = Answer(rows_->Keys());
   ASSERT_EQ(answer.size(), 2u);
   const absl::Status missing = rows_->SetRows({answer[0]});
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
@@ -202,19 +202,6 @@ TEST_F(EmbeddingRowsTest, RowsThatAreNotTheBucketsAreRefused) {
   const absl::Status status = rows_->SetRows(answer);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("rows of 12 bytes for 1 keys of bucket 1, which have 8"));
-}
-
-TEST_F(EmbeddingRowsTest, MoreRowsThanAMessageTakesAreRefused) {
-  Make({{"a", {"x"}}}, 1);
-  const size_t most = ((1 << 20) - 8) / (8 + 2 * 4);
-  Keys keys(most);
-  for (size_t i = 0; i < most; ++i) keys[i] = static_cast<int64_t>(i);
-  rows_->Find({keys}, most);
-  ASSERT_TRUE(rows_->Keys().ok());
-  rows_->Find({Keys{-1}}, 1);
-  const absl::Status status = rows_->Keys().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("lower training.batchSize"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_file.h"
 #include "runtime/row_frames.h"
 #include "tests/parity/deferred_backend.h"
 #include "tests/unit/model/reference_model.h"
@@ -351,6 +352,46 @@ TEST_P(TrainerTablesTest, RowsAreNotAheadOfTheirStep) {
   for (auto& [id, payload] : rows) payload = Payload::Zeros(0);  // as long as a slice without elements
   trainer_->PrefetchParameters(rows);
   ExpectTrained(Train(LeaseId{0}, 1), ExamplesOf(LeaseId{0}, 1));
+}
+
+// All rows are zero, so that an example's gradient is half of what its label says, divided by the three of the batch.
+TEST_F(TrainerTest, KeysOfRecordsArePooled) {
+  folder_.Write("train.jsonl",
+                "{\"tags\": [5, -7], \"y\": 1}\n{\"y\": 0}\n{\"tags\": [5, 5, 18446744073709551615], \"y\": 0}\n");
+  const JobFileResult read = ParseJob(
+      absl::StrCat("name: j\nmodel:\n  tables: [{name: t, width: 2}]\n"
+                   "  layers: [{embedding: {table: t, column: tags, pooling: mean}}]\n"
+                   "data: {format: jsonl, train: ",
+                   folder_.path(), "/train.jsonl, columns: [{name: tags, key: integer, width: 3}], label: y}\n",
+                   "training: {batchSize: 3}\n"),
+      "j.yaml");
+  for (const JobError& error : read.errors) ADD_FAILURE() << ToString(error);
+  const SliceGrid grid = GridOf(read.job.model).value();
+  ASSERT_TRUE(Run(Prepare{read.job}).status.ok());
+  TrainStep step{LeaseId{0}, 1};
+  const Answer found = Run(FindKeys{std::pair{step.lease, step.step}});
+  for (const auto& [id, keys] : std::get<KeysFound>(found.last).keys) {
+    step.updates.emplace_back(id, Payload::Zeros(AnswerBytes(keys, grid.row_widths)));
+  }
+  const Answer answer = Run(step);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  std::map<uint64_t, std::vector<float>> rows;
+  for (const auto& [id, payload] : BySlice(answer)) {
+    const RowGradients got = UnpackGradients(payload, grid.row_widths).value();
+    for (size_t i = 0; i < got.rows.keys.size(); ++i) {
+      rows[got.rows.keys[i]] = {got.numbers[2 * i], got.numbers[2 * i + 1]};
+    }
+  }
+  ASSERT_EQ(rows.size(), 3u);
+  const float of_example = 0.5f / 3;
+  const auto expect = [&](int64_t key, float share) {
+    const std::vector<float>& row = rows.at(static_cast<uint64_t>(key));
+    EXPECT_FLOAT_EQ(row[0], share * of_example) << key;
+    EXPECT_FLOAT_EQ(row[1], -share * of_example) << key;
+  };
+  expect(-7, 1.0f / 2);
+  expect(5, 1.0f / 2 - 2.0f / 3);
+  expect(-1, -1.0f / 3);
 }
 
 }  // namespace
