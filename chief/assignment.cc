@@ -229,6 +229,8 @@ absl::Status Assignment::TakePieces(const SliceReport::Item& item) {
   home.taken = item.pieces;
   Server& server = servers_[home.server];
   server.progressed = context_.now;
+  // Its link is not slow, so what is missing was lost: of many pieces each lost one would double the wait.
+  server.backoff = timing_.data_retry;
   server.next_resend = context_.now + server.backoff;
   ReadNextPiece(item.slice);
   return absl::OkStatus();

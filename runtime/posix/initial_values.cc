@@ -94,6 +94,7 @@ absl::StatusOr<Manifest> StageRecords(const JobSpec& job, const SliceGrid& grid,
                     .files = {{kShard, 0}},
                     .records = {}};
   for (const Slice& slice : grid.slices) {
+    if (grid.IsBucket(slice.id)) break;  // rows begin as they are born
     const absl::StatusOr<SliceState> state = StateOf(job, grid, slice, from);
     if (!state.ok()) return state.status();
     const std::vector<Payload> blocks = EncodeRecord(*state);

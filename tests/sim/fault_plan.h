@@ -13,6 +13,7 @@
 #include "ps/snapshot.h"
 #include "runtime/options.h"
 #include "runtime/prng.h"
+#include "schema/limits.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
