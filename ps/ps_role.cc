@@ -57,7 +57,7 @@ class PsRole::Impl {
   void On(Warned& warned) { session_.PassOn(warned); }
   void On(StorageDone& done);
   void On(ComputeDone&) {}
-  void On(ResourceSample& sample) { session_.Sample(sample); }
+  void On(ResourceSample& sample);
   void On(StopRequested& stop) {
     session_.PrepareToLeave(now_, stop, kPsLeavesWithin, "a checkpoint holds what it has", *out_);
   }
@@ -144,13 +144,15 @@ void PsRole::Impl::On(Started& started) {
 void PsRole::Impl::On(Tick&) {
   pace_.Tick();
   session_.stats().waiting_for = WaitingFor();
-  if (shard_) {
-    const Shard::TableTotals tables = shard_->Tables();
-    session_.stats().table_rows = tables.rows;
-    session_.stats().table_bytes = tables.bytes;
-    session_.stats().keys_unborn = tables.unborn;
-  }
   if (session_.Tick(now_, /*placement=*/0, *out_)) out_->SendTo(kBulk, OpenBulk{session_.incarnation()});
+}
+
+void PsRole::Impl::On(ResourceSample& sample) {
+  session_.Sample(sample);
+  const Shard::TableTotals tables = shard_ ? shard_->Tables() : Shard::TableTotals();
+  session_.stats().table_rows = tables.rows;
+  session_.stats().table_bytes = tables.bytes;
+  session_.stats().keys_unborn = tables.unborn;
 }
 
 void PsRole::Impl::On(Received& received) {

@@ -228,7 +228,6 @@ uint64_t ShardWriter::AppendPart(BucketRows& rows, Effects& effects) {
 }
 
 void ShardWriter::Finish(const std::string& error, Effects& effects) {
-  scanning_ = false;
   stage_ = Stage::kIdle;
   written_.error = error;
   Report(request_.slices, effects);

@@ -4,8 +4,8 @@
     tools/dev/oracle_check.py JOB_FOLDER/checkpoints/1-5
 
 For jobs whose workers are tools/dev/oracle_worker, which says how gradients follow from their names. Each slice says in
-its record which steps of which leases it holds; its values must be the exact sum of their gradients, from zeros on. The
-last line has the position-weighted checksum of all values. Reads files as docs/CHECKPOINT_FORMAT.md has them, and
+its record which steps of which leases it holds; its values must be the exact sum of their gradients, from zeros on. A
+bucket of tables must have the rows of all keys that these steps had, and no others. The last line has the position-weighted checksum of all values. Reads files as docs/CHECKPOINT_FORMAT.md has them, and
 shares no code with the programs that it checks. Exits 1 if any element differs, 2 if it cannot tell.
 """
 
@@ -23,6 +23,9 @@ from lease_plan import Plan, Unreadable, read_manifest
 WORD = 1 << 64
 PERIOD = 1021
 HIGHEST = 3  # element of a gradient, as is its opposite
+KEYS = 4000  # of each table
+KEYS_OF_STEP = 4
+BUCKETS = 11  # the draw of BucketOf
 EXACT = 1 << 24  # up to here float32 holds every integer
 MOST_PRINTED = 20
 
@@ -52,6 +55,7 @@ class Slice:
     values: tuple
     finished: list  # [begin, end) of leases
     begun: dict  # lease -> steps
+    rows: dict = dataclasses.field(default_factory=dict)  # of a bucket: (table, key) -> values
 
 
 def steps_in(plan, piece):
@@ -65,8 +69,13 @@ def steps_in(plan, piece):
 
 def variables_of(model):
     """(name, elements) in the order of the slices, of dense layers one behind the other."""
-    width = math.prod(model["inputs"][0]["shape"])
+    if "tables" in model:  # whose rows lie side by side
+        width = sum(table["width"] for table in model["tables"])
+    else:
+        width = math.prod(model["inputs"][0]["shape"])
     for layer in model["layers"]:
+        if "embedding" in layer or "concat" in layer:
+            continue
         if "dense" not in layer:
             raise Unreadable("a model of dense layers is wanted")
         units = layer["dense"]["units"]
@@ -90,14 +99,33 @@ def job_of(manifest):
 def read_slice(data, number, variable):
     head = struct.unpack_from("<8sIIIIQIIII", data)
     magic, header_bytes, slice_id, _, _, _, bytes_of_values, slots, intervals, counters = head
-    if magic != b"DPSLICE1" or slice_id != number or slots != 0:
+    if magic != b"DPSLICE1" or slice_id != number or slots != 0 or (bytes_of_values == 0) != (variable == ""):
         raise Unreadable(f"record {number} is not one of slice {number} without slots")
     at = 52
     finished = [struct.unpack_from("<QQ", data, at + 16 * i) for i in range(intervals)]
     at += 16 * intervals
     begun = dict(struct.unpack_from("<QI", data, at + 12 * i) for i in range(counters))
     values = struct.unpack_from(f"<{bytes_of_values // 4}f", data, header_bytes)
-    return Slice(number, variable, values, finished, begun)
+    rows = read_rows(data, header_bytes) if variable == "" else {}
+    return Slice(number, variable, values, finished, begun, rows)
+
+
+def read_rows(data, at):
+    """Of a bucket's record, from the parts behind its header."""
+    rows = {}
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        table, _, _, clock, _, base, _, _, width, _, _, _, _, count = struct.unpack_from("<QQIIQ9I", data, at + 16)
+        if data[at + 8 : at + 16] != b"DPTABLE1" or base != 0:
+            raise Unreadable("a part of a bucket's record is none of a whole one")
+        row = 16 + 4 * width
+        for place in range(at + 16 + 80, at + 16 + 80 + count * row, row):
+            _, last, key = struct.unpack_from("<IIQ", data, place)
+            if (table, key) in rows or last > clock:
+                raise Unreadable(f"key {key} of table {table} comes twice, or from later than its bucket")
+            rows[table, key] = struct.unpack_from(f"<{width}f", data, place + 16)
+        at += 8 + length
+    return rows
 
 
 def read_slices(folder, manifest, job):
@@ -109,7 +137,7 @@ def read_slices(folder, manifest, job):
             file.seek(record["offset"])
             data = file.read(record["bytes"])
         if left == 0:
-            name, left = next(variables)
+            name, left = next(variables, ("", 0))  # buckets are behind all variables
         piece = read_slice(data, number, name)
         left -= len(piece.values)
         slices.append(piece)
@@ -129,6 +157,41 @@ def expected(seed, plan, piece):
     return [period[i % PERIOD] for i in range(len(piece.values))]
 
 
+def expected_rows(job, plan, piece, bucket):
+    """(table, key) -> what the row must hold."""
+    tables = job["model"]["tables"]
+    buckets = job["model"].get("tableBuckets", 32)
+    all_keys = [[key for key in range(KEYS) if (mix_all(BUCKETS, table, key) >> 32) * buckets >> 32 == bucket]
+                for table in range(len(tables))]  # fmt: skip
+    rows = {}
+    for lease, step in steps_in(plan, piece):
+        for number, (table, keys) in enumerate(zip(tables, all_keys)):
+            name = (job["seed"], lease, step, piece.number, number)
+            places = {mix_all(*name, i) % len(keys) for i in range(KEYS_OF_STEP)} if keys else ()
+            for key in {keys[place] for place in places}:
+                begin = mix_all(*name, key)
+                row = rows.setdefault((number, key), [0] * table["width"])
+                for j in range(len(row)):
+                    row[j] -= SEQUENCE[(begin + j) % PERIOD]
+    return rows
+
+
+def compare_rows(job, plan, slices):
+    """Findings of all buckets."""
+    buckets = [piece for piece in slices if piece.variable == ""]
+    findings = []
+    for number, piece in enumerate(buckets):
+        right = expected_rows(job, plan, piece, number)
+        wrong = [at for at in right.keys() | piece.rows.keys() if list(piece.rows.get(at, ())) != right.get(at)]
+        if wrong:
+            at = min(wrong)
+            findings.append(f"bucket {number}: {len(wrong)} of {len(right)} rows differ; that of table {at[0]}, key "
+                            f"{at[1]} is {piece.rows.get(at)}, and what the bucket says it holds sums to {right.get(at)}")
+    if buckets:
+        print(f"{sum(len(piece.rows) for piece in buckets)} rows in {len(buckets)} buckets")
+    return findings
+
+
 def checksum(elements, first):
     """Weighted by position, so that one lost and one doubled push do not cancel."""
     return sum(int(element) * mix(position) for position, element in enumerate(elements, first)) % WORD
@@ -138,7 +201,7 @@ def compare(seed, plan, slices):
     """(findings, checksum of what is there, checksum of what ought to be) over all biases."""
     findings, found, wanted, first = [], 0, 0, 0
     for piece in slices:
-        if piece.variable.endswith("/kernel"):
+        if piece.variable.endswith("/kernel") or piece.variable == "":
             continue
         right = expected(seed, plan, piece)
         wrong = [i for i, (held, sum_of) in enumerate(zip(piece.values, right)) if held != sum_of]
@@ -167,6 +230,7 @@ def check(folder):
     plan = Plan.of_manifest(manifest)
     slices = read_slices(folder, manifest, job)
     findings, found, wanted = compare(job["seed"], plan, slices)
+    findings += compare_rows(job, plan, slices)
     for finding in findings[:MOST_PRINTED]:
         print(finding)
     committed = sum(end - begin for begin, end in manifest["committed"])

@@ -368,7 +368,7 @@ TEST_F(TrainerTest, KeysOfRecordsArePooled) {
   for (const JobError& error : read.errors) ADD_FAILURE() << ToString(error);
   const SliceGrid grid = GridOf(read.job.model).value();
   ASSERT_TRUE(Run(Prepare{read.job}).status.ok());
-  TrainStep step{LeaseId{0}, 1};
+  TrainStep step{LeaseId{0}, 1, {}};
   const Answer found = Run(FindKeys{std::pair{step.lease, step.step}});
   for (const auto& [id, keys] : std::get<KeysFound>(found.last).keys) {
     step.updates.emplace_back(id, Payload::Zeros(AnswerBytes(keys, grid.row_widths)));
