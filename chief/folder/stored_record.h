@@ -23,8 +23,8 @@ std::string ShardPathOf(const Manifest& manifest, SliceId slice);
 StorageOp ReadRecord(const Manifest& manifest, SliceId slice);
 absl::Status CheckRecord(const Manifest& manifest, SliceId slice, const StorageDone& read);
 
-// Of a bucket's record, which has PiecesOf() of at most piece_bytes. CheckPiece: with the checksum of the pieces before,
-// which it takes further; the last one must make it the record's.
+// Of a bucket's record, which has PiecesOf() of at most piece_bytes. CheckPiece: with the checksum of the pieces
+// before, which it takes further; the last one must make it the record's.
 uint32_t PiecesOf(const Manifest& manifest, SliceId slice, uint64_t piece_bytes);
 StorageOp ReadPiece(const Manifest& manifest, SliceId slice, uint32_t piece, uint64_t piece_bytes);
 absl::Status CheckPiece(const Manifest& manifest, SliceId slice, uint32_t piece, uint64_t piece_bytes,

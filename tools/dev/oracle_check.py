@@ -5,7 +5,8 @@
 
 For jobs whose workers are tools/dev/oracle_worker, which says how gradients follow from their names. Each slice says in
 its record which steps of which leases it holds; its values must be the exact sum of their gradients, from zeros on. A
-bucket of tables must have the rows of all keys that these steps had, and no others. The last line has the position-weighted checksum of all values. Reads files as docs/CHECKPOINT_FORMAT.md has them, and
+bucket of tables must have the rows of all keys that these steps had, and no others. The last line has the
+position-weighted checksum of all values of variables. Reads files as docs/CHECKPOINT_FORMAT.md has them, and
 shares no code with the programs that it checks. Exits 1 if any element differs, 2 if it cannot tell.
 """
 
@@ -186,7 +187,7 @@ def compare_rows(job, plan, slices):
         if wrong:
             at = min(wrong)
             findings.append(f"bucket {number}: {len(wrong)} of {len(right)} rows differ; that of table {at[0]}, key "
-                            f"{at[1]} is {piece.rows.get(at)}, and what the bucket says it holds sums to {right.get(at)}")
+                            f"{at[1]} is {piece.rows.get(at)}, and what the bucket holds sums to {right.get(at)}")
     if buckets:
         print(f"{sum(len(piece.rows) for piece in buckets)} rows in {len(buckets)} buckets")
     return findings

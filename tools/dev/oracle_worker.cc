@@ -4,8 +4,8 @@
 // Shapes: of each bias, which begins with zeros, element i of slice s in (lease, step) gets the integer
 //   Mix((MixAll(seed, lease, step, s) + i) mod kPeriod) mod 7 - 3. Kernels, which begin with fractions, get none.
 //   Of each bucket (number b, slice s) a step has up to kKeysOfStep keys of each table: those at the places
-//   MixAll(seed, lease, step, s, table, i) mod (how many there are) of the keys below kKeys that fall into it. Element j
-//   of a key's row gets Mix((MixAll(seed, lease, step, s, table, key) + j) mod kPeriod) mod 7 - 3.
+//   MixAll(seed, lease, step, s, table, i) mod (how many there are) of the keys below kKeys that fall into it. Element
+//   j of a key's row gets Mix((MixAll(seed, lease, step, s, table, key) + j) mod kPeriod) mod 7 - 3.
 //   With ORACLE_POISON="LEASE STEP" in the environment that one brings 3e38 to the last slice: finite, but with a
 //   learning rate of 2 the update overflows.
 // Units: with SGD and a learning rate of 1 values are sums of these, exact in any order while they are below 2^24.
