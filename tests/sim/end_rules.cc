@@ -220,6 +220,8 @@ void EndRules::After(const Process& process) {
   }
   LookForEpochs(process);
   if (process.chief->term() == 0 || !process.chief->all_reported()) return;
+  // All slices may have reported before any worker came: its ledger is not open, and it knows of no lease yet.
+  if (process.chief->goal() == UINT64_MAX) return;
   CheckStopsEarly(process);
   const IntervalSet& committed = process.chief->committed();
   knows_the_last_ &= AllCommitted(process);
