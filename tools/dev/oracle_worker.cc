@@ -62,7 +62,7 @@ class OracleDevice final : public Computer {
   void Carry(const TrainStep& request, const Done& done) {
     Gradients gradients{.slices = {}, .last = true, .examples = plan_.ExamplesOf(request.lease, request.step)};
     for (const Slice& slice : grid_.slices) {
-      if (grid_.variables[slice.variable].initializer != Initializer::kZeros) continue;
+      if (grid_.IsBucket(slice.id) || grid_.variables[slice.variable].initializer != Initializer::kZeros) continue;
       gradients.slices.emplace_back(slice.id, GradientOf(request.lease, request.step, slice));
     }
     done(absl::OkStatus(), std::move(gradients));
