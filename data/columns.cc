@@ -51,11 +51,6 @@ std::optional<int64_t> WholeNumber(const FieldValue& value, char decimal) {
   return is_whole ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
 }
 
-int64_t KeyOfHash(uint64_t hash) {
-  const auto key = static_cast<int64_t>(hash);
-  return key == kNoKey ? 0 : key;
-}
-
 const std::string& FieldOf(const ColumnSpec& spec) { return spec.from.empty() ? spec.name : spec.from.front(); }
 
 absl::Status Wrong(const std::string& field, const FieldValue& value, const std::string& what) {
@@ -72,6 +67,11 @@ double Transformed(const ColumnSpec& spec, double x) {
 }
 
 }  // namespace
+
+int64_t KeyOfHash(uint64_t hash) {
+  const auto key = static_cast<int64_t>(hash);
+  return key == kNoKey ? 0 : key;
+}
 
 ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(data.label), decimal_(data.decimal) {
   for (const ColumnSpec& spec : specs_) {

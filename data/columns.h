@@ -28,6 +28,9 @@
 
 namespace downpour {
 
+// The key that a word has in a column with key: text, from the word's hash: any number but kNoKey.
+int64_t KeyOfHash(uint64_t hash);
+
 class ColumnReader {
  public:
   // `data` has what the job's parser accepts, or any other; then Take fails, or values are of no use.

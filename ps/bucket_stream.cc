@@ -13,11 +13,11 @@ constexpr size_t kLengthBytes = sizeof(uint64_t);
 
 }  // namespace
 
-absl::Status BucketStream::Add(absl::Span<const std::byte> piece) {
+absl::Status BucketParts::Add(absl::Span<const std::byte> piece, const Take& take) {
   rest_.insert(rest_.end(), piece.begin(), piece.end());
   size_t taken = 0;
   while (true) {
-    const absl::StatusOr<size_t> some = TakeNext(absl::MakeConstSpan(rest_).subspan(taken));
+    const absl::StatusOr<size_t> some = TakeNext(absl::MakeConstSpan(rest_).subspan(taken), take);
     if (!some.ok()) return some.status();
     if (*some == 0) break;
     taken += *some;
@@ -27,7 +27,7 @@ absl::Status BucketStream::Add(absl::Span<const std::byte> piece) {
 }
 
 // The bytes of what lies whole at the front, and is taken; 0: it does not yet.
-absl::StatusOr<size_t> BucketStream::TakeNext(absl::Span<const std::byte> bytes) {
+absl::StatusOr<size_t> BucketParts::TakeNext(absl::Span<const std::byte> bytes, const Take& take) {
   const auto is_too_long = [](uint64_t length) {
     return absl::DataLossError(absl::StrCat("a damaged record of a bucket: it names ", length, " bytes in a row"));
   };
@@ -49,15 +49,19 @@ absl::StatusOr<size_t> BucketStream::TakeNext(absl::Span<const std::byte> bytes)
   if (bytes.size() < kLengthBytes + length) return 0;
   // Rows are read as they lie, so that they must lie where a float may.
   const Payload part = Payload::CopyOf(bytes.data() + kLengthBytes, length);
-  if (absl::Status status = installer_.Add(part.bytes()); !status.ok()) return status;
+  if (absl::Status status = take(part.bytes()); !status.ok()) return status;
   return kLengthBytes + length;
 }
 
+absl::Status BucketStream::Add(absl::Span<const std::byte> piece) {
+  return parts_.Add(piece, [this](absl::Span<const std::byte> part) { return installer_.Add(part); });
+}
+
 absl::StatusOr<BucketStream::Installed> BucketStream::Finish(uint64_t consumed) && {
-  if (!state_ || !rest_.empty()) return absl::DataLossError("a damaged record of a bucket: it ends within a part");
+  if (!parts_.whole()) return absl::DataLossError("a damaged record of a bucket: it ends within a part");
   absl::StatusOr<BucketRows> rows = std::move(installer_).Finish(consumed);
   if (!rows.ok()) return rows.status();
-  return Installed{*std::move(state_), *std::move(rows)};
+  return Installed{*parts_.state(), *std::move(rows)};
 }
 
 std::vector<Payload> FramePart(Payload part) {

@@ -81,21 +81,23 @@ absl::Status ChecksumDiffers(const Manifest::Record& record) {
                                           ", slice ", ToNumber(record.slice), ", differs"));
 }
 
-// Of a bucket the state without its rows; those are read, a piece at a time, and held against the record's checksum.
-absl::StatusOr<SliceState> ReadBucket(const Manifest::Record& record, std::ifstream& file) {
+// A piece at a time. The checksum comes first: damage has the place that it names.
+absl::StatusOr<SliceState> ReadBucket(const Manifest::Record& record, std::ifstream& file,
+                                      const BucketParts::Take& take) {
   uint32_t checksum = 0;
-  absl::StatusOr<SliceState> state = absl::DataLossError("ends within the state of a bucket");
+  BucketParts parts;
+  absl::Status taken;
   for (uint64_t before = 0; before < record.bytes; before += kMaxRecordBytes) {
     const auto bytes =
         ReadRange(file, record.offset + before, std::min<uint64_t>(kMaxRecordBytes, record.bytes - before));
     if (!bytes.ok()) return bytes.status();
     checksum = Crc32c(bytes->bytes(), checksum);
-    const size_t header = before == 0 ? HeaderBytesOf(bytes->bytes()).value_or(0) : 0;
-    if (header == 0 || header > bytes->size()) continue;
-    const Payload head = bytes->Sub(0, header);
-    state = DecodeRecord({&head, 1});
+    if (taken.ok()) taken = parts.Add(bytes->bytes(), take);
   }
-  return checksum == record.crc32c ? std::move(state) : ChecksumDiffers(record);
+  if (checksum != record.crc32c) return ChecksumDiffers(record);
+  if (!taken.ok()) return taken;
+  if (!parts.whole()) return absl::DataLossError("a damaged record of a bucket: it ends within a part");
+  return *parts.state();
 }
 
 absl::StatusOr<SliceState> ReadWholeRecord(const Manifest::Record& record, std::ifstream& file) {
@@ -105,21 +107,25 @@ absl::StatusOr<SliceState> ReadWholeRecord(const Manifest::Record& record, std::
   return DecodeRecord({&*bytes, 1});
 }
 
-absl::StatusOr<SliceState> ReadRecord(const Checkpoint& checkpoint, const Slice& slice, const std::string& path) {
+absl::Status PassOver(absl::Span<const std::byte>) { return absl::OkStatus(); }
+
+absl::StatusOr<SliceState> ReadRecord(const Checkpoint& checkpoint, const Slice& slice, const std::string& path,
+                                      const BucketParts::Take& take) {
   const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
   absl::StatusOr<std::ifstream> file = OpenPart(path);
   if (!file.ok()) return file.status();
-  auto state = checkpoint.grid.IsBucket(slice.id) ? ReadBucket(record, *file) : ReadWholeRecord(record, *file);
+  auto state = checkpoint.grid.IsBucket(slice.id) ? ReadBucket(record, *file, take) : ReadWholeRecord(record, *file);
   if (!state.ok()) return state;
   if (absl::Status status = CheckState(checkpoint, slice, *state); !status.ok()) return status;
   return state;
 }
 
 // Every byte of a slice's record, checked.
-absl::StatusOr<SliceState> ReadSlice(const Checkpoint& checkpoint, const Slice& slice) {
+absl::StatusOr<SliceState> ReadSlice(const Checkpoint& checkpoint, const Slice& slice,
+                                     const BucketParts::Take& take = PassOver) {
   const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
   const std::string path = FilePath(checkpoint, checkpoint.manifest.files[record.file]);
-  absl::StatusOr<SliceState> state = ReadRecord(checkpoint, slice, path);
+  absl::StatusOr<SliceState> state = ReadRecord(checkpoint, slice, path, take);
   return state.ok() ? std::move(state) : At(path, state.status());
 }
 
@@ -236,6 +242,11 @@ std::vector<absl::Status> FindDamage(const Checkpoint& checkpoint) {
   for (uint32_t file = 0; file < checkpoint.manifest.files.size(); ++file) note(CheckFile(checkpoint, file));
   for (const Slice& slice : checkpoint.grid.slices) note(ReadSlice(checkpoint, slice).status());
   return damage;
+}
+
+absl::StatusOr<SliceState> ReadBucketRecord(const Checkpoint& checkpoint, uint32_t bucket,
+                                            const BucketParts::Take& take) {
+  return ReadSlice(checkpoint, checkpoint.grid.at(checkpoint.grid.BucketAt(bucket)), take);
 }
 
 JournalEntry NewestJournalEntry(const std::string& job_dir) {

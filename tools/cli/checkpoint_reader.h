@@ -19,6 +19,7 @@
 #include "chief/folder/journal.h"
 #include "job/job.h"
 #include "job/slice_grid.h"
+#include "ps/bucket_stream.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {
@@ -43,6 +44,10 @@ struct LoadedCheckpoint : Checkpoint {
   // of these.
   std::vector<SliceState> slices;
 };
+
+// The state of a bucket, and its parts to `take`, which may see some before damage is found.
+absl::StatusOr<SliceState> ReadBucketRecord(const Checkpoint& checkpoint, uint32_t bucket,
+                                            const BucketParts::Take& take);
 
 // Of the chiefs' journal; number 0 where no copy is whole.
 JournalEntry NewestJournalEntry(const std::string& job_dir);

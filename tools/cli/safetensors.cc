@@ -1,13 +1,8 @@
 #include "tools/cli/safetensors.h"
 
+#include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <nlohmann/json.hpp>
-
-#include "absl/strings/str_cat.h"
 
 namespace downpour {
 namespace {
@@ -17,44 +12,44 @@ static_assert(std::endian::native == std::endian::little, "tensors are written a
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kDataAlignment = 64;
 
-std::string Header(const std::vector<SafeTensor>& tensors, const std::map<std::string, std::string>& metadata) {
-  nlohmann::json header = {{"__metadata__", metadata}};
-  uint64_t offset = 0;
-  for (const SafeTensor& tensor : tensors) {
-    const uint64_t begin = offset;
-    for (const Payload& piece : tensor.pieces) offset += piece.size();
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, offset}}};
-  }
-  std::string text = header.dump();
-  text.append((kDataAlignment - (kLengthBytes + text.size()) % kDataAlignment) % kDataAlignment, ' ');
-  return text;
-}
-
-bool WriteAll(std::FILE* file, const std::string& header, const std::vector<SafeTensor>& tensors) {
-  const auto write = [file](const void* data, size_t bytes) { return std::fwrite(data, 1, bytes, file) == bytes; };
-  const uint64_t length = header.size();
-  bool good = write(&length, sizeof(length)) && write(header.data(), header.size());
-  for (const SafeTensor& tensor : tensors) {
-    for (const Payload& piece : tensor.pieces) good = good && write(piece.data(), piece.size());
-  }
-  return good;
+uint64_t BytesOf(const SafeTensor& tensor) {
+  uint64_t bytes = tensor.dtype == "I64" ? sizeof(int64_t) : sizeof(float);
+  for (const int64_t extent : tensor.shape) bytes *= static_cast<uint64_t>(extent);
+  return bytes;
 }
 
 }  // namespace
 
-absl::Status WriteSafetensors(const std::string& path, const std::vector<SafeTensor>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
-  const std::string beside = path + ".tmp";
-  const auto failed = [&] {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
-  };
-  std::FILE* file = std::fopen(beside.c_str(), "wb");
-  if (file == nullptr) return failed();
-  const bool written = WriteAll(file, Header(tensors, metadata), tensors);
-  if (std::fclose(file) == 0 && written && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const absl::Status status = failed();
-  std::remove(beside.c_str());
-  return status;
+SafetensorsFile::SafetensorsFile(const std::string& path, const std::vector<SafeTensor>& tensors,
+                                 const std::map<std::string, std::string>& metadata)
+    : file_(path) {
+  nlohmann::json header = {{"__metadata__", metadata}};
+  uint64_t offset = 0;
+  for (const SafeTensor& tensor : tensors) {
+    const uint64_t end = offset + BytesOf(tensor);
+    header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    tensors_.push_back({offset, end});
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.append((kDataAlignment - (kLengthBytes + text.size()) % kDataAlignment) % kDataAlignment, ' ');
+  const uint64_t length = text.size();
+  file_.WriteAt(0, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&length), kLengthBytes));
+  file_.WriteAt(kLengthBytes, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size()));
+  for (Range& tensor : tensors_) {
+    tensor.next += kLengthBytes + length;
+    tensor.end += kLengthBytes + length;
+  }
+}
+
+void SafetensorsFile::Append(size_t tensor, absl::Span<const std::byte> bytes) {
+  file_.WriteAt(tensors_[tensor].next, bytes);
+  tensors_[tensor].next += bytes.size();
+}
+
+absl::Status SafetensorsFile::Commit() {
+  const bool whole = std::all_of(tensors_.begin(), tensors_.end(), [](const Range& t) { return t.next == t.end; });
+  return whole ? file_.Commit() : absl::InternalError("a tensor has not as many numbers as its shape says");
 }
 
 }  // namespace downpour

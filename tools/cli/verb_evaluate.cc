@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "runtime/metrics.h"
 #include "tensor/host_backend.h"
 #include "tools/cli/checkpoint_option.h"
+#include "tools/cli/table_reader.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
@@ -40,6 +42,29 @@ absl::StatusOr<Result> Ask(Computer& computer, const ComputeRequest& request) {
   return answer;
 }
 
+// The rows that these batches read, out of their buckets.
+absl::StatusOr<SliceValues> RowsFor(const EvalStep& step, const SliceGrid& grid, const std::vector<BucketRows>& buckets,
+                                    Computer& computer) {
+  const auto found =
+      Ask<KeysFound>(computer, FindKeys{.step = {}, .first_batch = step.first_batch, .batches = step.batches});
+  if (!found.ok()) return found.status();
+  SliceValues rows;
+  for (const auto& [id, keys] : found->keys) {
+    const absl::StatusOr<RowKeys> wanted = UnpackKeys(keys, grid.row_widths);
+    if (!wanted.ok()) return wanted.status();
+    rows.emplace_back(id, buckets[grid.at(id).offset].Gather(*wanted));
+  }
+  return rows;
+}
+
+void AddTo(const Evaluated& some, Evaluated* all) {
+  all->loss_sum += some.loss_sum;
+  all->correct += some.correct;
+  all->examples += some.examples;
+  all->metric_sums.resize(some.metric_sums.size());
+  for (size_t i = 0; i < some.metric_sums.size(); ++i) all->metric_sums[i] += some.metric_sums[i];
+}
+
 absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpoint) {
   Prepare prepare{job};
   prepare.job.data.train = job.data.eval;         // so that the training data need not be here
@@ -48,13 +73,29 @@ absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpo
   const absl::StatusOr<Prepared> prepared = Ask<Prepared>(trainer, prepare);
   if (!prepared.ok()) return prepared.status();
 
-  EvalStep step;
+  const absl::StatusOr<std::vector<BucketRows>> buckets = LoadBuckets(checkpoint);
+  if (!buckets.ok()) return buckets.status();
+
   const auto batch = static_cast<uint64_t>(job.training.batch_size);
-  step.batches = (prepared->eval_examples + batch - 1) / batch;
-  for (const Slice& slice : checkpoint.grid.slices) {
-    step.updates.emplace_back(slice.id, std::move(checkpoint.slices[ToNumber(slice.id)].values));
+  const uint64_t batches = (prepared->eval_examples + batch - 1) / batch;
+  EvalStep step;
+  for (size_t s = 0; s < checkpoint.grid.dense(); ++s) {
+    step.updates.emplace_back(checkpoint.grid.slices[s].id, std::move(checkpoint.slices[s].values));
   }
-  return Ask<Evaluated>(trainer, step);
+  // With tables a batch at a time, so that no more rows than one batch reads are held twice.
+  const uint64_t at_once = buckets->empty() ? batches : 1;
+  Evaluated all;
+  for (; step.first_batch < batches; step.first_batch += at_once) {
+    step.batches = at_once;
+    absl::StatusOr<SliceValues> rows = RowsFor(step, checkpoint.grid, *buckets, trainer);
+    if (!rows.ok()) return rows.status();
+    std::move(rows->begin(), rows->end(), std::back_inserter(step.updates));
+    const absl::StatusOr<Evaluated> some = Ask<Evaluated>(trainer, step);
+    if (!some.ok()) return some.status();
+    AddTo(*some, &all);
+    step.updates.clear();  // the device keeps its parameters
+  }
+  return all;
 }
 
 void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json,

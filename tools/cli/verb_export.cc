@@ -17,31 +17,29 @@ struct ExportOptions {
   std::string out;
 };
 
-std::vector<SafeTensor> TensorsOf(LoadedCheckpoint& checkpoint) {
+absl::Status WriteVariables(const LoadedCheckpoint& checkpoint, const std::string& path) {
+  const std::map<std::string, std::string> metadata = {{"format", "downpour"},
+                                                       {"job", CanonicalJob(checkpoint.job)},
+                                                       {"checkpoint", ToString(checkpoint.manifest.round)}};
   std::vector<SafeTensor> tensors;
-  for (const VariableSpec& variable : checkpoint.grid.variables) {
-    tensors.push_back({variable.name, variable.shape, {}});
-  }
+  for (const VariableSpec& variable : checkpoint.grid.variables) tensors.push_back({variable.name, variable.shape});
+  SafetensorsFile file(path, tensors, metadata);
   for (size_t s = 0; s < checkpoint.grid.dense(); ++s) {
-    const Slice& slice = checkpoint.grid.slices[s];
-    tensors[slice.variable].pieces.push_back(std::move(checkpoint.slices[ToNumber(slice.id)].values));
+    file.Append(checkpoint.grid.slices[s].variable, checkpoint.slices[s].values.bytes());
   }
-  return tensors;
+  return file.Commit();
 }
 
 int RunExport(const ExportOptions& options, Streams streams) {
-  std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "export", streams);
+  const std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "export", streams);
   if (!checkpoint) return kExitFailed;
-  const std::map<std::string, std::string> metadata = {{"format", "downpour"},
-                                                       {"job", CanonicalJob(checkpoint->job)},
-                                                       {"checkpoint", ToString(checkpoint->manifest.round)}};
-  const absl::Status status = WriteSafetensors(options.out, TensorsOf(*checkpoint), metadata);
+  const absl::Status status = WriteVariables(*checkpoint, options.out);
   if (!status.ok()) {
     return Complain(streams, "export", std::string(status.message()), kExitFailed);
   }
   streams.err << "exported " << checkpoint->path << "\n";
   if (const size_t tables = checkpoint->job.model.tables.size(); tables > 0) {
-    streams.err << "left out: the rows of " << Counted(tables, "table") << "\n";
+    streams.err << "left out: the rows of " << Counted(tables, "table") << "; downpour table export writes them\n";
   }
   streams.out << options.out << "\n";
   return kExitDone;

@@ -6,7 +6,7 @@ const std::vector<const Verb*>& AllVerbs() {
   static const std::vector<const Verb*> verbs = {
       &kCheckVerb, &kConfigVerb, &kDoctorVerb,      &kRunVerb,        &kStatusVerb, &kWatchVerb,    &kLogsVerb,
       &kScaleVerb, &kStopVerb,   &kExperimentsVerb, &kCheckpointVerb, &kLedgerVerb, &kEvaluateVerb, &kExportVerb,
-      &kDataVerb,  &kKeysVerb,   &kServeVerb,       &kJobsVerb,       &kStageVerb};
+      &kTableVerb, &kDataVerb,   &kKeysVerb,        &kServeVerb,      &kJobsVerb,   &kStageVerb};
   return verbs;
 }
 

@@ -57,6 +57,7 @@ extern const Verb kServeVerb;
 extern const Verb kStageVerb;
 extern const Verb kStatusVerb;
 extern const Verb kStopVerb;
+extern const Verb kTableVerb;
 extern const Verb kWatchVerb;
 
 // In the order in which help lists them.

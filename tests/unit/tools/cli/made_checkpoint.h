@@ -11,6 +11,8 @@
 
 #include "job/job_file.h"
 #include "job/slice_grid.h"
+#include "optimizer/update_rule.h"
+#include "ps/bucket_stream.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {
@@ -58,14 +60,42 @@ inline JobSpec JobWithTables() {
       .job;
 }
 
-// Element i of variable v is values(v, i); versions are 10, 11 and so on, slots zero. Slices alternate between two
-// files.
+inline float Zero(uint32_t, int64_t) { return 0; }
+
+inline constexpr uint64_t kMadeKeys = 100;  // of each table, from 0
+
+// The parts of a bucket whose keys were pushed once, with gradients of 0.
+inline std::vector<Payload> MadeParts(const JobSpec& job, uint32_t bucket) {
+  RowGradients push;
+  std::vector<Update> updates;
+  for (size_t table = 0; table < job.model.tables.size(); ++table) {
+    const size_t before = push.rows.keys.size();
+    for (uint64_t key = 0; key < kMadeKeys; ++key) {
+      const auto buckets = static_cast<uint32_t>(job.model.table_buckets);
+      if (BucketOf(table, key, buckets) == bucket) push.rows.keys.push_back(key);
+    }
+    push.rows.counts.push_back(static_cast<uint32_t>(push.rows.keys.size() - before));
+    push.numbers.resize(push.numbers.size() + push.rows.counts.back() * job.model.tables[table].width);
+    updates.push_back(UpdateFor(job.model.tables[table].optimizer, Damping(), 1, 1));
+  }
+  BucketRows rows(TablesOf(job), bucket, /*copy=*/1);
+  EXPECT_TRUE(rows.Apply(push, updates));
+  std::vector<Payload> blocks;
+  for (rows.BeginRecord(); rows.recording();) {
+    for (Payload& block : FramePart(rows.NextPart(/*max_bytes=*/1000))) blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+// Element i of variable v is values(v, i); versions are 10, 11 and so on, slots zero; rows are as MadeParts has them.
+// Slices alternate between two files.
 template <typename Values>
 Manifest MakeCheckpoint(const std::string& job_dir, const JobSpec& job, Round round, const Values& values) {
   const SliceGrid grid = *GridOf(job.model);
   Manifest manifest;
   manifest.round = round;
   manifest.job = CanonicalJob(job);
+  if (grid.buckets > 0) manifest.train_examples = 1000;  // so that there is a lease
   manifest.files = {{"ps-0.shard", 0}, {"ps-1.shard", 0}};
   std::string shards[2];
   for (const Slice& slice : grid.slices) {
@@ -76,10 +106,15 @@ Manifest MakeCheckpoint(const std::string& job_dir, const JobSpec& job, Round ro
     for (int64_t i = 0; i < slice.elements; ++i) {
       state.values.mutable_floats()[i] = values(slice.variable, slice.offset + i);
     }
-    state.slots.assign(SlotCount(job.training), Payload::Zeros(slice.bytes()));
+    if (!grid.IsBucket(slice.id)) state.slots.assign(SlotCount(job.training), Payload::Zeros(slice.bytes()));
+    if (grid.IsBucket(slice.id)) state.counters = {{LeaseId{0}, 1}};
     const uint32_t file = ToNumber(slice.id) % 2;
     Manifest::Record record{slice.id, file, shards[file].size(), 0, 0};
-    for (const Payload& block : EncodeRecord(state)) {
+    std::vector<Payload> blocks = EncodeRecord(state);
+    if (grid.IsBucket(slice.id)) {
+      for (Payload& part : MadeParts(job, static_cast<uint32_t>(slice.offset))) blocks.push_back(std::move(part));
+    }
+    for (const Payload& block : blocks) {
       shards[file].append(reinterpret_cast<const char*>(block.data()), block.size());
       record.bytes += block.size();
       record.crc32c = Crc32c(block.bytes(), record.crc32c);

@@ -18,8 +18,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-float Zero(uint32_t, int64_t) { return 0; }
-
 class VerbCheckpointTest : public ::testing::Test {
  protected:
   VerbCheckpointTest() {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "data/idx.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
@@ -72,6 +73,29 @@ TEST_F(EvaluateTest, EvaluationDataMayBeGivenOnTheCommandLine) {
   const ToolOutcome with =
       Evaluate({"--set", "data.eval.images=" + dir_ + "/images", "--set", "data.eval.labels=" + dir_ + "/labels"});
   EXPECT_EQ(with.code, kExitDone) << with.err;
+}
+
+// Rows are as they were born: the loss follows from what a pull of those keys answers.
+TEST_F(EvaluateTest, GathersTheRowsThatABatchReads) {
+  JobSpec job = JobWithTables();
+  job.training.batch_size = 2;
+  job.data.eval.files = {dir_ + "/eval.csv"};
+  job.data.train.files = job.data.eval.files;
+  PutFile(dir_ + "/eval.csv", "user,y\n3,0\n99,1\n3,2\n12345,0\n3,1\n");  // 12345 has no row
+  MakeCheckpoint(dir_, job, {1, 1}, [](uint32_t variable, int64_t i) { return variable == 0 && i % 3 == 0 ? 9.f : 0; });
+  const ToolOutcome outcome = Evaluate({"-o", "json"});
+  ASSERT_EQ(outcome.code, kExitDone) << outcome.err;
+  const std::vector<std::pair<uint64_t, int>> examples = {{3, 0}, {99, 1}, {3, 2}, {12345, 0}, {3, 1}};
+  double loss = 0;
+  for (const auto& [key, label] : examples) {
+    std::vector<float> row(8);
+    InitialRow(TablesOf(job)[0], key, row.data());
+    const double first = 9 * std::accumulate(row.begin(), row.end(), 0.0);
+    loss += std::log(std::exp(first) + 2) - (label == 0 ? first : 0);
+  }
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["examples"], 5);
+  EXPECT_NEAR(json["loss"].get<double>(), loss / 5, 1e-6);
 }
 
 TEST_F(EvaluateTest, WhatCannotBeEvaluatedIsNamed) {

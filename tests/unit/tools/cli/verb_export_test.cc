@@ -138,7 +138,7 @@ TEST(Export, SaysThatRowsOfTablesAreLeftOut) {
   const std::string out = dir + "/model.safetensors";
   const ToolOutcome outcome = RunDownpour({"export", "--job-dir", dir, "--out", out});
   ASSERT_EQ(outcome.code, kExitDone) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("left out: the rows of 1 table"));
+  EXPECT_THAT(outcome.err, HasSubstr("left out: the rows of 1 table; downpour table export"));
   EXPECT_EQ(ReadSafetensors(out).header["out/kernel"]["shape"], json({8, 3}));
 }
 
