@@ -46,6 +46,16 @@ struct DropoutSpec {
 struct AddSpec {  // sum of inputs of one shape
   bool operator==(const AddSpec&) const = default;
 };
+struct MultiplySpec {  // product of inputs of one shape, number by number
+  bool operator==(const MultiplySpec&) const = default;
+};
+// The dot product of each two vectors of [n, width], or of inputs of one width, stacked: of the first with the second,
+// the first with the third, ..., the second with the third, and so on. Source: Naumov et al., "Deep Learning
+// Recommendation Model for Personalization and Recommendation Systems", 2019.
+struct DotSpec {
+  bool operator==(const DotSpec&) const = default;
+};
+inline constexpr int64_t kMostDotVectors = 128;
 struct ConcatSpec {  // inputs flattened, side by side
   bool operator==(const ConcatSpec&) const = default;
 };
@@ -53,7 +63,7 @@ struct ConcatSpec {  // inputs flattened, side by side
 struct LayerSpec {
   std::string name;               // unique; the parser names an unnamed layer KIND_INDEX, such as dense_0
   std::vector<std::string> from;  // names of inputs or earlier layers; empty after parsing of an embedding alone
-  std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec, EmbeddingSpec> op;
+  std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, MultiplySpec, DotSpec, ConcatSpec, EmbeddingSpec> op;
   bool operator==(const LayerSpec&) const = default;
 };
 

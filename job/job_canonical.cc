@@ -32,6 +32,8 @@ Json OfSettings(const ActivationSpec& activation) {
 }
 Json OfSettings(const DropoutSpec& dropout) { return {{"rate", dropout.rate}}; }
 Json OfSettings(const AddSpec&) { return Json::object(); }
+Json OfSettings(const MultiplySpec&) { return Json::object(); }
+Json OfSettings(const DotSpec&) { return Json::object(); }
 Json OfSettings(const ConcatSpec&) { return Json::object(); }
 Json OfSettings(const EmbeddingSpec& embedding) {
   return {{"table", embedding.table},

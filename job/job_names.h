@@ -22,6 +22,8 @@ constexpr const char* KeyOf(const DenseSpec&) { return "dense"; }
 constexpr const char* KeyOf(const ActivationSpec&) { return "activation"; }
 constexpr const char* KeyOf(const DropoutSpec&) { return "dropout"; }
 constexpr const char* KeyOf(const AddSpec&) { return "add"; }
+constexpr const char* KeyOf(const MultiplySpec&) { return "multiply"; }
+constexpr const char* KeyOf(const DotSpec&) { return "dot"; }
 constexpr const char* KeyOf(const ConcatSpec&) { return "concat"; }
 constexpr const char* KeyOf(const EmbeddingSpec&) { return "embedding"; }
 

@@ -155,6 +155,8 @@ class LayerReader {
     if (reader.Require("rate") != nullptr) reader.Number("rate", good, "at least 0 and below 1", &dropout->rate);
   }
   static void Read(MapReader&, AddSpec*) {}
+  static void Read(MapReader&, MultiplySpec*) {}
+  static void Read(MapReader&, DotSpec*) {}
   static void Read(MapReader&, ConcatSpec*) {}
   void Read(MapReader& reader, EmbeddingSpec* embedding) { ReadEmbedding(reader, data_, errors_, embedding); }
 

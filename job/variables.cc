@@ -69,6 +69,7 @@ class Inference {
   void Fail(const Parts&... parts) {
     result_.errors.push_back({layer_, absl::StrCat(parts...)});
   }
+  void FailWith(const char* remedy, std::string what) { result_.errors.push_back({layer_, std::move(what), remedy}); }
   template <typename... Parts>
   void FailWhole(const Parts&... parts) {
     result_.errors.push_back({model_.layers.size(), absl::StrCat(parts...)});
@@ -88,12 +89,13 @@ class Inference {
     }
     if (known_.layers.contains(layer_)) return {};
     const bool joins = std::visit([](const auto& op) { return Joins(op); }, layer.op);
+    const bool may_join = joins || std::holds_alternative<DotSpec>(layer.op);
     if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer.op)) return Embedding(layer, *embedding);
     if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
-    if (!joins && layer.from.size() != 1) {
+    if (!may_join && layer.from.size() != 1) {
       result_.errors.push_back({layer_, "reads exactly one layer", "join several with concat or add first"});
     }
-    if (!known || (joins ? from.size() < 2 : from.size() != 1)) return {};
+    if (!known || (joins ? from.size() < 2 : may_join ? from.empty() : from.size() != 1)) return {};
     return std::visit([&](const auto& op) { return Yield(layer, op, from); }, layer.op);
   }
 
@@ -103,6 +105,8 @@ class Inference {
   static bool Joins(const ActivationSpec&) { return false; }
   static bool Joins(const DropoutSpec&) { return false; }
   static bool Joins(const AddSpec&) { return true; }
+  static bool Joins(const MultiplySpec&) { return true; }
+  static bool Joins(const DotSpec&) { return false; }  // it may
   static bool Joins(const ConcatSpec&) { return true; }
   static bool Joins(const EmbeddingSpec&) { return false; }
   Shape Yield(const LayerSpec& layer, const DenseSpec& dense, const std::vector<Shape>& from) {
@@ -110,7 +114,13 @@ class Inference {
   }
   Shape Yield(const LayerSpec&, const ActivationSpec&, const std::vector<Shape>& from) { return from[0]; }
   Shape Yield(const LayerSpec&, const DropoutSpec&, const std::vector<Shape>& from) { return from[0]; }
-  Shape Yield(const LayerSpec& layer, const AddSpec&, const std::vector<Shape>& from) { return Add(layer, from); }
+  Shape Yield(const LayerSpec& layer, const AddSpec&, const std::vector<Shape>& from) {
+    return OneShape(layer, "adds ", from);
+  }
+  Shape Yield(const LayerSpec& layer, const MultiplySpec&, const std::vector<Shape>& from) {
+    return OneShape(layer, "multiplies ", from);
+  }
+  Shape Yield(const LayerSpec& layer, const DotSpec&, const std::vector<Shape>& from) { return Dot(layer, from); }
   Shape Yield(const LayerSpec&, const ConcatSpec&, const std::vector<Shape>& from) { return Concat(from); }
 
   Shape Yield(const LayerSpec& layer, const EmbeddingSpec& embedding, const std::vector<Shape>&) {
@@ -163,14 +173,35 @@ class Inference {
     return {dense.units};
   }
 
-  Shape Add(const LayerSpec& layer, const std::vector<Shape>& from) {
+  Shape OneShape(const LayerSpec& layer, const char* does, const std::vector<Shape>& from) {
     for (size_t i = 1; i < from.size(); ++i) {
       if (from[i] == from[0]) continue;
-      Fail("adds ", layer.from[0], " of shape ", ShapeText(from[0]), " and ", layer.from[i], " of shape ",
+      Fail(does, layer.from[0], " of shape ", ShapeText(from[0]), " and ", layer.from[i], " of shape ",
            ShapeText(from[i]));
       return {};
     }
     return from[0];
+  }
+
+  Shape Dot(const LayerSpec& layer, const std::vector<Shape>& from) {
+    int64_t vectors = 0;
+    for (size_t i = 0; i < from.size(); ++i) {
+      const Shape& shape = from[i];
+      if (shape.size() > 2 || shape.back() != from[0].back()) {
+        const std::string other = i == 0 ? "" : absl::StrCat(", beside ", layer.from[0], " of ", ShapeText(from[0]));
+        FailWith("bring all to one width with dense first",
+                 absl::StrCat("reads vectors of one width, as [width] or [n, width], but ", layer.from[i],
+                              " is of shape ", ShapeText(shape), other));
+        return {};
+      }
+      vectors += shape.size() == 2 ? shape[0] : 1;
+      if (vectors > kMostDotVectors) break;
+    }
+    if (vectors >= 2 && vectors <= kMostDotVectors) return {vectors * (vectors - 1) / 2};
+    FailWith("read an embedding of several columns, or several layers in from: [...]",
+             absl::StrCat("needs 2 to ", kMostDotVectors, " vectors, but reads ",
+                          vectors < 2 ? "one" : absl::StrCat("more than ", kMostDotVectors)));
+    return {};
   }
 
   Shape Concat(const std::vector<Shape>& from) {

@@ -36,7 +36,8 @@ struct VariableSpec {
 inline constexpr int64_t kMaxModelElements = int64_t{1} << 34;
 
 // What each layer yields for one example, and everything that does not fit, for a reader that reports all at once.
-// Shapes: dense flattens what it reads and yields [units]; concat yields one flat width; the others keep the shape.
+// Shapes: dense flattens what it reads and yields [units]; concat yields one flat width; dot [n (n - 1) / 2] of
+//   n vectors; the others keep the shape.
 struct ModelShapes {
   struct Error {
     size_t layer = 0;  // index into the model's layers; their number: the layers fit, the whole does not

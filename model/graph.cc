@@ -68,6 +68,7 @@ absl::Status Graph::AddLayers(const ModelSpec& model) {
     const LayerSpec& layer = model.layers[i];
     std::vector<size_t> from;
     for (const std::string& name : layer.from) from.push_back(by_name.at(name));
+    if (absl::Status status = JoinFirst(layer, &from); !status.ok()) return status;
     by_name[layer.name] = nodes_.size();
     if (std::holds_alternative<EmbeddingSpec>(layer.op)) {
       embeddings_.push_back(nodes_.size());
@@ -87,6 +88,24 @@ absl::Status Graph::AddLayers(const ModelSpec& model) {
   // What the batch brings may be rounded, and is a part of its rows: as the output it is copied.
   const LayerSpec copy{model.layers.back().name, {}, ActivationSpec{Activation::kNone}};
   return AddLayer(copy, nodes_.back().output.cols, FloatFormat::kFp32, {nodes_.size() - 1}, {});
+}
+
+// Nodes without a name take the place of some of what the layer reads: products by two and two, and what dot stacks.
+absl::Status Graph::JoinFirst(const LayerSpec& layer, std::vector<size_t>* from) {
+  const auto put = [&](decltype(LayerSpec::op) op, size_t count) {
+    const std::vector<size_t> joined(from->begin(), from->begin() + static_cast<int64_t>(count));
+    int64_t width = 0;
+    for (const size_t i : joined) width += nodes_[i].output.cols;
+    if (std::holds_alternative<MultiplySpec>(op)) width = nodes_[joined[0]].output.cols;
+    from->erase(from->begin() + 1, from->begin() + static_cast<int64_t>(count));
+    from->front() = nodes_.size();
+    return AddLayer({layer.name, {}, std::move(op)}, width, FloatFormat::kFactor, joined, {});
+  };
+  absl::Status status;
+  if (std::holds_alternative<DotSpec>(layer.op) && from->size() > 1) status = put(ConcatSpec{}, from->size());
+  const bool multiplies = std::holds_alternative<MultiplySpec>(layer.op);
+  while (multiplies && from->size() > 2 && status.ok()) status = put(MultiplySpec{}, 2);
+  return status;
 }
 
 // Of fp32, so that they can be read.
@@ -329,8 +348,8 @@ absl::Status Graph::BackwardParameters(const Pass& pass, const Node& node) {
 
 absl::Status Graph::BackwardInputs(const Pass& pass, const Node& node) {
   if (node.layer == nullptr) return absl::OkStatus();
-  return node.layer->BackwardInputs(pass, node.output.Rows(batches_.size()), node.gradient.Rows(batches_.size()),
-                                    TargetsOf(node));
+  return node.layer->BackwardInputs(pass, InputsOf(node), node.output.Rows(batches_.size()),
+                                    node.gradient.Rows(batches_.size()), TargetsOf(node));
 }
 
 absl::Status Graph::Compute(const Pass& pass, const GraphSegment& segment) {

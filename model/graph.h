@@ -105,6 +105,7 @@ class Graph {
   absl::Status OutOfMemoryError(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
   absl::Status Build(const ModelSpec& model);
   absl::Status AddLayers(const ModelSpec& model);
+  absl::Status JoinFirst(const LayerSpec& layer, std::vector<size_t>* from);
   absl::Status AddEmbeddingGradients();
   absl::Status AddTotals();
   absl::Status AddSeeds(const ModelSpec& model);

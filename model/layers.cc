@@ -57,7 +57,7 @@ class DenseLayer final : public Layer {
     return status;
   }
 
-  absl::Status BackwardInputs(const Pass& pass, ConstMatrix, Matrix d_output,
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix>, ConstMatrix, Matrix d_output,
                               absl::Span<const GradientTarget> d_inputs) override {
     if (d_inputs[0].view.rows == 0) return absl::OkStatus();
     const float beta = d_inputs[0].accumulate ? 1 : 0;
@@ -77,7 +77,7 @@ class ActivationLayer final : public Layer {
   absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) override {
     return function_ ? pass.backend.Activate(*function_, inputs[0], output) : pass.backend.Copy(inputs[0], output);
   }
-  absl::Status BackwardInputs(const Pass& pass, ConstMatrix output, Matrix d_output,
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix>, ConstMatrix output, Matrix d_output,
                               absl::Span<const GradientTarget> d_inputs) override {
     absl::Status status;
     if (function_) status = pass.backend.ActivateBackward(*function_, output, d_output, d_output);
@@ -95,7 +95,7 @@ class DropoutLayer final : public Layer {
   absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) override {
     return pass.training ? pass.backend.Dropout(Mask(pass), inputs[0], output) : pass.backend.Copy(inputs[0], output);
   }
-  absl::Status BackwardInputs(const Pass& pass, ConstMatrix, Matrix d_output,
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix>, ConstMatrix, Matrix d_output,
                               absl::Span<const GradientTarget> d_inputs) override {
     absl::Status status = pass.backend.Dropout(Mask(pass), d_output, d_output);
     return status.ok() ? Deliver(pass, d_output, d_inputs[0]) : status;
@@ -115,11 +115,43 @@ class AddLayer final : public Layer {
     for (size_t i = 1; i < inputs.size() && status.ok(); ++i) status = pass.backend.Accumulate(inputs[i], output);
     return status;
   }
-  absl::Status BackwardInputs(const Pass& pass, ConstMatrix, Matrix d_output,
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix>, ConstMatrix, Matrix d_output,
                               absl::Span<const GradientTarget> d_inputs) override {
     absl::Status status;
     for (size_t i = 0; i < d_inputs.size() && status.ok(); ++i) status = Deliver(pass, d_output, d_inputs[i]);
     return status;
+  }
+};
+
+// Of two inputs: graph.cc makes one of more out of several.
+class MultiplyLayer final : public Layer {
+ public:
+  absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) override {
+    return pass.backend.Multiply(inputs[0], inputs[1], 0, output);
+  }
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix, Matrix d_output,
+                              absl::Span<const GradientTarget> d_inputs) override {
+    absl::Status status;
+    for (size_t i = 0; i < 2 && status.ok(); ++i) {
+      if (d_inputs[i].view.rows == 0) continue;
+      const float beta = d_inputs[i].accumulate ? 1 : 0;
+      status = pass.backend.Multiply(d_output, inputs[1 - i], beta, d_inputs[i].view);
+    }
+    return status;
+  }
+};
+
+// Of one input: graph.cc lays several side by side before.
+class DotLayer final : public Layer {
+ public:
+  absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) override {
+    return pass.backend.PairDots(inputs[0], output);
+  }
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix, Matrix d_output,
+                              absl::Span<const GradientTarget> d_inputs) override {
+    if (d_inputs[0].view.rows == 0) return absl::OkStatus();
+    const float beta = d_inputs[0].accumulate ? 1 : 0;
+    return pass.backend.PairDotsBackward(inputs[0], d_output, beta, d_inputs[0].view);
   }
 };
 
@@ -134,7 +166,7 @@ class ConcatLayer final : public Layer {
     }
     return status;
   }
-  absl::Status BackwardInputs(const Pass& pass, ConstMatrix, Matrix d_output,
+  absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix>, ConstMatrix, Matrix d_output,
                               absl::Span<const GradientTarget> d_inputs) override {
     absl::Status status;
     int64_t first = 0;
@@ -151,6 +183,8 @@ bool DrawsOf(const DenseSpec&) { return false; }
 bool DrawsOf(const ActivationSpec&) { return false; }
 bool DrawsOf(const DropoutSpec&) { return true; }
 bool DrawsOf(const AddSpec&) { return false; }
+bool DrawsOf(const MultiplySpec&) { return false; }
+bool DrawsOf(const DotSpec&) { return false; }
 bool DrawsOf(const ConcatSpec&) { return false; }
 bool DrawsOf(const EmbeddingSpec&) { return false; }
 
@@ -177,6 +211,10 @@ std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* co
           return std::make_unique<DropoutLayer>(op.rate, number);
         } else if constexpr (std::is_same_v<Op, AddSpec>) {
           return std::make_unique<AddLayer>();
+        } else if constexpr (std::is_same_v<Op, MultiplySpec>) {
+          return std::make_unique<MultiplyLayer>();
+        } else if constexpr (std::is_same_v<Op, DotSpec>) {
+          return std::make_unique<DotLayer>();
         } else if constexpr (std::is_same_v<Op, EmbeddingSpec>) {
           return nullptr;  // what it yields comes with the batch, as an input's does
         } else {

@@ -47,8 +47,8 @@ class Layer {
   // Comes first and gives the parameters' gradients. May overwrite d_output by what BackwardInputs needs instead.
   virtual absl::Status BackwardParameters(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix output,
                                           Matrix d_output);
-  virtual absl::Status BackwardInputs(const Pass& pass, ConstMatrix output, Matrix d_output,
-                                      absl::Span<const GradientTarget> d_inputs) = 0;
+  virtual absl::Status BackwardInputs(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix output,
+                                      Matrix d_output, absl::Span<const GradientTarget> d_inputs) = 0;
 };
 
 // Whether the layer reads its seed: it draws again for each batch.

@@ -47,6 +47,13 @@ bool GradientFits(ConstMatrix outputs, int64_t examples, Matrix gradient) {
   return gradient.rows == 0 || (SameShape(outputs, gradient) && examples > 0);
 }
 
+// How many vectors a row of x has, if y has a number for each two of them; else 0.
+int64_t VectorsOf(ConstMatrix x, ConstMatrix y) {
+  int64_t n = 2;
+  while (n < x.cols && n * (n - 1) / 2 < y.cols) ++n;
+  return x.rows == y.rows && x.cols > 0 && x.cols % n == 0 && n * (n - 1) / 2 == y.cols ? n : 0;
+}
+
 }  // namespace
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
@@ -139,6 +146,26 @@ absl::Status Backend::Accumulate(ConstMatrix from, Matrix to) {
   absl::Status status = Check("accumulate", SameShape(from, to), from, to);
   if (!status.ok() || to.elements() == 0) return status;
   return DoAccumulate(from, to);
+}
+
+absl::Status Backend::Multiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) {
+  absl::Status status = Check("multiply", SameShape(a, b) && SameShape(a, y), a, b, y);
+  if (!status.ok() || y.elements() == 0) return status;
+  return DoMultiply(a, b, beta, y);
+}
+
+absl::Status Backend::PairDots(ConstMatrix x, Matrix y) {
+  const int64_t n = VectorsOf(x, y);
+  absl::Status status = Check("pair dots", n > 0, x, y);
+  if (!status.ok() || y.rows == 0) return status;
+  return DoPairDots(x, n, y);
+}
+
+absl::Status Backend::PairDotsBackward(ConstMatrix x, ConstMatrix dy, float beta, Matrix dx) {
+  const int64_t n = VectorsOf(x, dy);
+  absl::Status status = Check("pair dots backward", n > 0 && SameShape(x, dx), x, dy, dx);
+  if (!status.ok() || dx.rows == 0) return status;
+  return DoPairDotsBackward(x, n, dy, beta, dx);
 }
 
 absl::Status Backend::SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, int64_t examples,

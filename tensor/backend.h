@@ -133,6 +133,14 @@ class Backend {
   absl::Status Copy(ConstMatrix from, Matrix to);
   absl::Status Accumulate(ConstMatrix from, Matrix to);  // to += from
 
+  // y = a b + beta y, number by number; y is not read where beta is 0, which is 0 or 1.
+  absl::Status Multiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y);
+  // Each row of x is n vectors of one width. y, of [rows, n (n - 1) / 2], gets their dot products: of the first with
+  // the second, the third, ..., of the second with the third, ...
+  absl::Status PairDots(ConstMatrix x, Matrix y);
+  // dx = the gradient by x, given dy, that by y, + beta dx; dx is not read where beta is 0, which is 0 or 1.
+  absl::Status PairDotsBackward(ConstMatrix x, ConstMatrix dy, float beta, Matrix dx);
+
   // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by `examples`,
   // over which the caller takes the mean: these rows, and maybe those of other batches; an empty view (no rows) where
   // only the loss is wanted. Labels lie in [0, cols): the caller's promise, since they may lie in a device's memory.
@@ -160,6 +168,9 @@ class Backend {
   virtual absl::Status DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) = 0;
   virtual absl::Status DoCopy(ConstMatrix from, Matrix to) = 0;
   virtual absl::Status DoAccumulate(ConstMatrix from, Matrix to) = 0;
+  virtual absl::Status DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) = 0;
+  virtual absl::Status DoPairDots(ConstMatrix x, int64_t n, Matrix y) = 0;
+  virtual absl::Status DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) = 0;
   virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
                                              Matrix d_logits, BatchTotals* totals) = 0;
   virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,

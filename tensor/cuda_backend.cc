@@ -58,6 +58,9 @@ class CudaBackend final : public Backend {
   absl::Status DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) override;
   absl::Status DoCopy(ConstMatrix from, Matrix to) override;
   absl::Status DoAccumulate(ConstMatrix from, Matrix to) override;
+  absl::Status DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) override;
+  absl::Status DoPairDots(ConstMatrix x, int64_t n, Matrix y) override;
+  absl::Status DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) override;
   absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
                                      BatchTotals* totals) override;
   absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
@@ -327,6 +330,24 @@ absl::Status CudaBackend::DoCopy(ConstMatrix from, Matrix to) {
 absl::Status CudaBackend::DoAccumulate(ConstMatrix from, Matrix to) {
   if (absl::Status status = Use({from.data, to.data}); !status.ok()) return status;
   CUDA_TRY(CudaAccumulate(compute_.get(), Stored(from), Stored(to)));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) {
+  if (absl::Status status = Use({a.data, b.data, y.data}); !status.ok()) return status;
+  CUDA_TRY(CudaMultiply(compute_.get(), Stored(a), Stored(b), beta, Stored(y)));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoPairDots(ConstMatrix x, int64_t n, Matrix y) {
+  if (absl::Status status = Use({x.data, y.data}); !status.ok()) return status;
+  CUDA_TRY(CudaPairDots(compute_.get(), Stored(x), n, Stored(y)));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) {
+  if (absl::Status status = Use({x.data, dy.data, dx.data}); !status.ok()) return status;
+  CUDA_TRY(CudaPairDotsBackward(compute_.get(), Stored(x), n, Stored(dy), beta, Stored(dx)));
   return absl::OkStatus();
 }
 

@@ -42,6 +42,13 @@ struct Sum {
   __device__ float operator()(float x, float y) const { return x + y; }
 };
 
+struct Product {
+  __device__ float operator()(float x, float y) const { return x * y; }
+};
+struct ProductAndSum {
+  __device__ float operator()(float x, float y, float z) const { return fmaf(x, y, z); }
+};
+
 // The nearest float, as a division gives it, but without the branch for exponents that bytes and their divisors do not
 // have. Source: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990.
 struct DivideBy {
@@ -329,6 +336,42 @@ __global__ void CountCorrectKernel(CudaConstMatrix outputs, const int32_t* label
   if (lane == 0 && correct) atomicAdd(reinterpret_cast<unsigned long long*>(&totals->correct), 1ull);
 }
 
+// ---- Dot products of pairs ------------------------------------------------------------------------------------------
+
+// Where the pairs of vector i of n, with later ones, begin.
+__device__ int64_t PairsBefore(int64_t i, int64_t n) { return i * (2 * n - i - 1) / 2; }
+
+// A thread has one pair of one row.
+__global__ void PairDotsKernel(CudaConstMatrix x, int64_t n, CudaMatrix y) {
+  const int64_t width = x.cols / n;
+  for (int64_t at = ThreadIndex(); at < y.rows * y.cols; at += ThreadCount()) {
+    const int64_t r = at / y.cols, pair = at % y.cols;
+    int64_t i = 0;
+    while (PairsBefore(i + 1, n) <= pair) ++i;
+    const int64_t j = pair - PairsBefore(i, n) + i + 1;
+    const int64_t row = r * x.stride;
+    float sum = 0;
+    for (int64_t k = 0; k < width; ++k) sum = fmaf(At(x, row + i * width + k), At(x, row + j * width + k), sum);
+    Put(y, r * y.stride + pair, sum);
+  }
+}
+
+// A thread has one number of x.
+__global__ void PairDotsBackwardKernel(CudaConstMatrix x, int64_t n, CudaConstMatrix dy, float beta, CudaMatrix dx) {
+  const int64_t width = x.cols / n;
+  for (int64_t at = ThreadIndex(); at < dx.rows * dx.cols; at += ThreadCount()) {
+    const int64_t r = at / dx.cols, c = at % dx.cols, i = c / width, k = c % width;
+    float sum = beta == 0 ? 0 : At(CudaConstMatrix(dx), r * dx.stride + c);
+    for (int64_t j = 0; j < n; ++j) {
+      if (j == i) continue;
+      const int64_t first = j < i ? j : i, second = j < i ? i : j;
+      const float gradient = At(dy, r * dy.stride + PairsBefore(first, n) + second - first - 1);
+      sum = fmaf(gradient, At(x, r * x.stride + j * width + k), sum);
+    }
+    Put(dx, r * dx.stride + c, sum);
+  }
+}
+
 unsigned BlocksOfRows(int64_t rows) { return static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock); }
 
 }  // namespace
@@ -379,6 +422,19 @@ cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
 }
 cudaError_t CudaAccumulate(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
   return Map(stream, Sum(), to, from, CudaConstMatrix(to));
+}
+cudaError_t CudaMultiply(cudaStream_t stream, CudaConstMatrix a, CudaConstMatrix b, float beta, CudaMatrix y) {
+  if (beta == 0) return Map(stream, Product(), y, a, b);
+  return Map(stream, ProductAndSum(), y, a, b, CudaConstMatrix(y));
+}
+cudaError_t CudaPairDots(cudaStream_t stream, CudaConstMatrix x, int64_t n, CudaMatrix y) {
+  PairDotsKernel<<<BlocksFor(y.elements(), kMapThreads), kMapThreads, 0, stream>>>(x, n, y);
+  return cudaGetLastError();
+}
+cudaError_t CudaPairDotsBackward(cudaStream_t stream, CudaConstMatrix x, int64_t n, CudaConstMatrix dy, float beta,
+                                 CudaMatrix dx) {
+  PairDotsBackwardKernel<<<BlocksFor(dx.elements(), kMapThreads), kMapThreads, 0, stream>>>(x, n, dy, beta, dx);
+  return cudaGetLastError();
 }
 
 cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, const int32_t* labels,

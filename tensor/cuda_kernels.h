@@ -27,6 +27,10 @@ cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x
 cudaError_t CudaWidenBytes(cudaStream_t stream, ConstByteMatrix bytes, float divisor, CudaMatrix to);
 cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to);
 cudaError_t CudaAccumulate(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to);
+cudaError_t CudaMultiply(cudaStream_t stream, CudaConstMatrix a, CudaConstMatrix b, float beta, CudaMatrix y);
+cudaError_t CudaPairDots(cudaStream_t stream, CudaConstMatrix x, int64_t n, CudaMatrix y);
+cudaError_t CudaPairDotsBackward(cudaStream_t stream, CudaConstMatrix x, int64_t n, CudaConstMatrix dy, float beta,
+                                 CudaMatrix dx);
 
 // row_losses: one number per row, to be summed by CudaAddLosses.
 cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, const int32_t* labels,

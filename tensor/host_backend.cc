@@ -111,6 +111,18 @@ class HostBackend final : public Backend {
     HostAccumulate(from, to);
     return absl::OkStatus();
   }
+  absl::Status DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) override {
+    HostMultiply(a, b, beta, y);
+    return absl::OkStatus();
+  }
+  absl::Status DoPairDots(ConstMatrix x, int64_t n, Matrix y) override {
+    HostPairDots(x, n, y);
+    return absl::OkStatus();
+  }
+  absl::Status DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) override {
+    HostPairDotsBackward(x, n, dy, beta, dx);
+    return absl::OkStatus();
+  }
   absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
                                      BatchTotals* totals) override {
     totals->loss += HostSoftmaxCrossEntropy(logits, labels, examples, d_logits);

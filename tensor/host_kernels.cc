@@ -98,6 +98,58 @@ void Accumulate(ConstMatrix from, Matrix to) {
   Map(from, to, to, [](auto, auto x, auto y) HWY_ATTR { return hn::Add(x, y); });
 }
 
+void Multiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) {
+  if (beta == 0) return Map(a, b, y, [](auto, auto v, auto w) HWY_ATTR { return hn::Mul(v, w); });
+  for (int64_t r = 0; r < y.rows; ++r) {
+    const float *from_a = a.row(r), *from_b = b.row(r);
+    float* to = y.row(r);
+    ForEachVector(y.cols, [=](auto d, int64_t i) HWY_ATTR {
+      const auto sum = hn::MulAdd(hn::LoadU(d, from_a + i), hn::LoadU(d, from_b + i), hn::LoadU(d, to + i));
+      hn::StoreU(sum, d, to + i);
+    });
+  }
+}
+
+HWY_INLINE float Dot(const float* a, const float* b, int64_t width) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sums = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= width; i += lanes) sums = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sums);
+  float sum = i == 0 ? 0 : hn::GetLane(hn::SumOfLanes(d, sums));
+  for (; i < width; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void PairDots(ConstMatrix x, int64_t n, Matrix y) {
+  const int64_t width = x.cols / n;
+  for (int64_t r = 0; r < y.rows; ++r) {
+    float* to = y.row(r);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = i + 1; j < n; ++j) *to++ = Dot(x.row(r) + i * width, x.row(r) + j * width, width);
+    }
+  }
+}
+
+void PairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) {
+  const int64_t width = x.cols / n;
+  for (int64_t r = 0; r < dx.rows; ++r) {
+    if (beta == 0) std::fill_n(dx.row(r), dx.cols, 0.0f);
+    const float* gradient = dy.row(r);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = i + 1; j < n; ++j) {
+        const float g = *gradient++;
+        const float *a = x.row(r) + i * width, *b = x.row(r) + j * width;
+        float *da = dx.row(r) + i * width, *db = dx.row(r) + j * width;
+        ForEachVector(width, [=](auto d, int64_t k) HWY_ATTR {
+          hn::StoreU(hn::MulAdd(hn::Set(d, g), hn::LoadU(d, b + k), hn::LoadU(d, da + k)), d, da + k);
+          hn::StoreU(hn::MulAdd(hn::Set(d, g), hn::LoadU(d, a + k), hn::LoadU(d, db + k)), d, db + k);
+        });
+      }
+    }
+  }
+}
+
 void Activate(ActivationFunction f, ConstMatrix x, Matrix y) {
   switch (f) {
     case ActivationFunction::kRelu:
@@ -250,6 +302,9 @@ HWY_EXPORT(AddBias);
 HWY_EXPORT(SumRows);
 HWY_EXPORT(WidenBytes);
 HWY_EXPORT(Accumulate);
+HWY_EXPORT(Multiply);
+HWY_EXPORT(PairDots);
+HWY_EXPORT(PairDotsBackward);
 HWY_EXPORT(Activate);
 HWY_EXPORT(ActivateBackward);
 HWY_EXPORT(Dropout);
@@ -262,6 +317,11 @@ void HostWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) {
   HWY_DYNAMIC_DISPATCH(WidenBytes)(bytes, divisor, to);
 }
 void HostAccumulate(ConstMatrix from, Matrix to) { HWY_DYNAMIC_DISPATCH(Accumulate)(from, to); }
+void HostMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) { HWY_DYNAMIC_DISPATCH(Multiply)(a, b, beta, y); }
+void HostPairDots(ConstMatrix x, int64_t n, Matrix y) { HWY_DYNAMIC_DISPATCH(PairDots)(x, n, y); }
+void HostPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) {
+  HWY_DYNAMIC_DISPATCH(PairDotsBackward)(x, n, dy, beta, dx);
+}
 void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Activate)(f, x, y); }
 void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
   HWY_DYNAMIC_DISPATCH(ActivateBackward)(f, y, dy, dx);

@@ -48,7 +48,8 @@ def main():
     torch.set_num_threads(threads)
     numbers, keys, labels = load(folder / "train.npz")
     net = Net([int(size) for size in numpy.load(folder / "sizes.npy")])
-    optimizers = torch.optim.Adagrad(net.rows.parameters(), lr=0.05), torch.optim.Adagrad(net.deep.parameters(), lr=0.02)
+    adagrad = torch.optim.Adagrad
+    optimizers = adagrad(net.rows.parameters(), lr=0.05), adagrad(net.deep.parameters(), lr=0.02)
     loss_of = torch.nn.CrossEntropyLoss()
     order = torch.randperm(len(labels))
     steps = min(most, len(labels) // BATCH)

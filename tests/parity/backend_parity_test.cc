@@ -158,6 +158,69 @@ TEST_P(BackendParityTest, ActivateBackward) {
   }
 }
 
+// Tolerance: 4 roundings; apart, in place, and added to what is there.
+TEST_P(BackendParityTest, Multiply) {
+  for (int trial = 0; trial < 30; ++trial) {
+    const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
+    const Numbers a = random_.Matrix(rows, cols), b = random_.Matrix(rows, cols), y = random_.Matrix(rows, cols);
+    DeviceMatrix da(*backend_, a, trial % 2), db(*backend_, b, trial % 3), apart = Unset(rows, cols, trial % 5);
+    DeviceMatrix added(*backend_, y, trial % 4);
+    ASSERT_TRUE(backend_->Multiply(da.view(), db.view(), 0, apart.view()).ok());
+    ASSERT_TRUE(backend_->Multiply(da.view(), db.view(), 1, added.view()).ok());
+    Numbers want(rows, cols), sum(rows, cols), magnitude(rows, cols);
+    for (size_t i = 0; i < want.values.size(); ++i) {
+      want.values[i] = a.values[i] * b.values[i];
+      sum.values[i] = want.values[i] + y.values[i];
+      magnitude.values[i] = std::fabs(want.values[i]) + std::fabs(y.values[i]);
+    }
+    ExpectClose(apart.Read(), want, 4 * kRounding + storage_rounding_, magnitude);
+    ExpectClose(added.Read(), sum, 4 * kRounding + storage_rounding_, magnitude);
+    ASSERT_TRUE(backend_->Multiply(da.view(), db.view(), 0, da.view()).ok());
+    EXPECT_EQ(da.Read().values, apart.Read().values);
+  }
+}
+
+// Tolerance: as many roundings as a sum has terms, and 4.
+TEST_P(BackendParityTest, PairDots) {
+  for (int trial = 0; trial < 40; ++trial) {
+    const int64_t rows = trial == 0 ? 300 : random_.Between(0, 9);
+    const int64_t n = trial == 39 ? 128 : random_.Between(2, 30), width = trial % 3 ? random_.Between(1, 40) : 16;
+    const int64_t pairs = n * (n - 1) / 2;
+    const Numbers x = random_.Matrix(rows, n * width), dy = random_.Matrix(rows, pairs);
+    const Numbers before = random_.Matrix(rows, n * width);
+    DeviceMatrix dx(*backend_, x, trial % 2), given(*backend_, dy, trial % 3), y = Unset(rows, pairs, trial % 4);
+    DeviceMatrix fresh = Unset(rows, n * width, trial % 5), added(*backend_, before, trial % 2);
+    ASSERT_TRUE(backend_->PairDots(dx.view(), y.view()).ok());
+    ASSERT_TRUE(backend_->PairDotsBackward(dx.view(), given.view(), 0, fresh.view()).ok());
+    ASSERT_TRUE(backend_->PairDotsBackward(dx.view(), given.view(), 1, added.view()).ok());
+    Numbers dots(rows, pairs), dots_size(rows, pairs), slope(rows, n * width), slope_size(rows, n * width);
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t pair = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = i + 1; j < n; ++j, ++pair) {
+          for (int64_t k = 0; k < width; ++k) {
+            const double a = x.at(r, i * width + k), b = x.at(r, j * width + k), g = dy.at(r, pair);
+            dots.at(r, pair) += a * b;
+            dots_size.at(r, pair) += std::fabs(a * b);
+            slope.at(r, i * width + k) += g * b;
+            slope.at(r, j * width + k) += g * a;
+            slope_size.at(r, i * width + k) += std::fabs(g * b);
+            slope_size.at(r, j * width + k) += std::fabs(g * a);
+          }
+        }
+      }
+    }
+    ExpectClose(y.Read(), dots, static_cast<double>(width + 4) * kRounding + storage_rounding_, dots_size);
+    const double tolerance = static_cast<double>(n + 4) * kRounding + storage_rounding_;
+    ExpectClose(fresh.Read(), slope, tolerance, slope_size);
+    for (size_t i = 0; i < slope.values.size(); ++i) {
+      slope.values[i] += before.values[i];
+      slope_size.values[i] += std::fabs(before.values[i]);
+    }
+    ExpectClose(added.Read(), slope, tolerance, slope_size);
+  }
+}
+
 struct Words {
   uint32_t x0, x1;
 };

@@ -140,6 +140,15 @@ class DeferredBackend : public Backend {
   absl::Status DoAccumulate(ConstMatrix from, Matrix to) override {
     return Later([=](Backend& b) { return b.Accumulate(from, to); });
   }
+  absl::Status DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) override {
+    return Later([=](Backend& backend) { return backend.Multiply(a, b, beta, y); });
+  }
+  absl::Status DoPairDots(ConstMatrix x, int64_t, Matrix y) override {
+    return Later([=](Backend& b) { return b.PairDots(x, y); });
+  }
+  absl::Status DoPairDotsBackward(ConstMatrix x, int64_t, ConstMatrix dy, float beta, Matrix dx) override {
+    return Later([=](Backend& b) { return b.PairDotsBackward(x, dy, beta, dx); });
+  }
   absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
                                      BatchTotals* totals) override {
     return Later([=](Backend& b) {

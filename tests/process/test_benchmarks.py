@@ -24,7 +24,8 @@ SMALLEST = {
     "bench_wire": ["--runs", "1", "--only", "16 slices of 64 KiB"],
 }
 NOT_HERE = {"bench_gpu", "bench_peers"}  # each says by itself what it lacks
-SCRIPTS = {"bench_clicks", "bench_flood", "bench_python", "bench_service", "bench_staleness"}  # as many minutes as they have parts
+# As many minutes as they have parts.
+SCRIPTS = {"bench_clicks", "bench_flood", "bench_python", "bench_service", "bench_staleness"}
 
 
 class BenchmarkTest(unittest.TestCase):

@@ -43,7 +43,9 @@ model:
     - activation: {function: relu}
     - dropout: {rate: 0.5}
     - {add: {}, from: [in, dropout_0]}
-    - {concat: {}, from: [in, add_0]}
+    - {multiply: {}, from: [in, add_0]}
+    - {dot: {}, from: [in, multiply_0]}
+    - {concat: {}, from: [in, dot_0]}
 training: {optimizer: {overrides: [{variables: dense_0/bias, learningRate: 1}]}}
 data:
   train: {images: a, labels: b}
@@ -73,8 +75,8 @@ data:
   columns: [{name: x, key: integer}]
   label: {column: y}
 )";
-const std::map<std::string, int> kLayerOf = {{"dense", 0}, {"activation", 1}, {"dropout", 2},
-                                             {"add", 3},   {"concat", 4},     {"embedding", 0}};
+const std::map<std::string, int> kLayerOf = {{"dense", 0},    {"activation", 1}, {"dropout", 2}, {"add", 3},
+                                             {"multiply", 4}, {"dot", 5},        {"concat", 6},  {"embedding", 0}};
 
 const char* LeastFor(const std::string& key) {
   if (absl::StartsWith(key, "model.variables")) return kLeastOfPython;

@@ -181,8 +181,10 @@ TEST(JobFile, LayersWithoutAnythingAreToldOnceWithTheRemedy) {
 }
 
 TEST(JobFile, LayersNameTheirKindOnce) {
-  EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- {name: x}")),
-              HasSubstr("j.yaml:7:7: model.layers.1: needs a kind of layer: dense, activation, dropout, add, concat"));
+  EXPECT_THAT(
+      OnlyError(With("- dense: {units: 10}", "- {name: x}")),
+      HasSubstr(
+          "j.yaml:7:7: model.layers.1: needs a kind of layer: dense, activation, dropout, add, multiply, dot, concat"));
   EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- {dense: {units: 2}, add: {}}")),
               HasSubstr("j.yaml:7:32: model.layers.1.add: a layer is of one kind, and this one is dense"));
   EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- dense: 10")),

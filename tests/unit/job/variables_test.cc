@@ -61,6 +61,36 @@ TEST(Variables, GraphsJoinByAddAndConcat) {
               ElementsAre(ElementsAre(8), ElementsAre(8), ElementsAre(8), ElementsAre(792), ElementsAre(3)));
 }
 
+TEST(Variables, DotYieldsANumberForEachTwoVectors) {
+  ModelSpec model = Mlp();
+  model.inputs = {{"rows", {26, 16}}};
+  model.layers = {{"bottom", {"rows"}, DenseSpec{16}},       {"product", {"bottom", "bottom"}, MultiplySpec{}},
+                  {"pairs", {"product", "rows"}, DotSpec{}}, {"own", {"rows"}, DotSpec{}},
+                  {"both", {"pairs", "own"}, ConcatSpec{}},  {"out", {"both"}, DenseSpec{3}}};
+  const ModelShapes shapes = InferShapes(model);
+  ASSERT_TRUE(shapes.errors.empty()) << shapes.errors[0].what;
+  EXPECT_THAT(shapes.outputs[2], ElementsAre(351));
+  EXPECT_THAT(shapes.outputs[3], ElementsAre(325));
+}
+
+TEST(Variables, DotRefusesOtherWidthsAndTooFewOrTooManyVectors) {
+  ModelSpec model = Mlp();
+  model.inputs = {{"rows", {26, 16}}, {"image", {2, 2, 16}}, {"many", {129, 2}}, {"most", {128, 2}}};
+  const auto error_of = [&](std::vector<std::string> from) {
+    model.layers = {{"pairs", std::move(from), DotSpec{}}};
+    return ErrorOf(model);
+  };
+  model.layers = {{"a", {"rows"}, DenseSpec{8}}, {"pairs", {"rows", "a"}, DotSpec{}}};
+  EXPECT_THAT(ErrorOf(model), HasSubstr("but a is of shape [8], beside rows of [26, 16]"));
+  model.layers = {{"a", {"rows"}, DenseSpec{8}}, {"pairs", {"a"}, DotSpec{}}};
+  EXPECT_THAT(ErrorOf(model), HasSubstr("layer pairs: needs 2 to 128 vectors, but reads one"));
+  EXPECT_THAT(error_of({"image"}), HasSubstr("but image is of shape [2, 2, 16]"));
+  EXPECT_THAT(error_of({"many"}), HasSubstr("but reads more than 128"));
+  EXPECT_THAT(error_of({"most", "most"}), HasSubstr("but reads more than 128"));
+  model.layers = {{"pairs", {"most"}, DotSpec{}}};
+  EXPECT_THAT(InferShapes(model).outputs[0], ElementsAre(8128));
+}
+
 TEST(Variables, EveryMisfitIsReportedOnceAtItsLayer) {
   ModelSpec model = Mlp();
   model.layers = {{"a", {"image"}, DenseSpec{8}}, {"b", {"imgae"}, DenseSpec{9}},

@@ -68,6 +68,16 @@ inline std::vector<ModelCase> ModelCases() {
                                  Layer("both", {"s", "b", "a"}, ConcatSpec{}), Layer("c", {"both"}, Dense(2))})});
   cases.push_back({"AddIsTheOutput", Model({Layer("a", {"x"}, Dense(3)), Layer("b", {"x"}, Dense(3)),
                                             Layer("sum", {"a", "b"}, AddSpec{})})});
+  cases.push_back(
+      {"CrossOfDcn", Model({Layer("a", {"x"}, Dense(5)), Layer("m", {"x", "a"}, MultiplySpec{}),
+                            Layer("b", {"m", "x"}, AddSpec{}), Layer("c", {"b"}, Dense(5)),
+                            Layer("n", {"b", "c", "c", "b"}, MultiplySpec{}), Layer("d", {"n"}, Dense(3))})});
+  cases.push_back({"Dots", Model({Layer("a", {"x"}, Dense(4, Activation::kTanh)), Layer("b", {"x"}, Dense(4)),
+                                  Layer("p", {"a", "y", "b", "a"}, DotSpec{}),
+                                  Layer("all", {"p", "a", "b"}, ConcatSpec{}), Layer("d", {"all"}, Dense(3))},
+                                 Loss::kSoftmaxCrossEntropy, {{"x", {5}}, {"y", {2, 4}}})});
+  cases.push_back({"DotOfAMatrix", Model({Layer("p", {"y"}, DotSpec{}), Layer("d", {"p"}, Dense(3))},
+                                         Loss::kSoftmaxCrossEntropy, {{"y", {3, 4}}})});
   cases.push_back({"MeanSquaredErrorOfClasses", Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)),
                                                        Layer("b", {"a"}, Dense(3, Activation::kSigmoid))},
                                                       Loss::kMeanSquaredError)});

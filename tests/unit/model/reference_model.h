@@ -102,15 +102,42 @@ struct ReferenceModel {
     } else if (const auto* dropout = std::get_if<DropoutSpec>(&layer.op)) {
       if (training) Drop(MixAll(draw_seed, node), dropout->rate, &out);
     } else {
-      const bool add = std::holds_alternative<AddSpec>(layer.op);
+      const bool multiplies = std::holds_alternative<MultiplySpec>(layer.op);
+      const bool add = multiplies || std::holds_alternative<AddSpec>(layer.op);
       for (size_t i = 1; i < from.size(); ++i) {
         for (size_t r = 0; r < out.size(); ++r) {
           if (!add) out[r].insert(out[r].end(), from[i][r].begin(), from[i][r].end());
-          for (size_t c = 0; add && c < out[r].size(); ++c) out[r][c] += from[i][r][c];
+          for (size_t c = 0; add && c < out[r].size(); ++c) {
+            out[r][c] = multiplies ? out[r][c] * from[i][r][c] : out[r][c] + from[i][r][c];
+          }
         }
       }
+      if (std::holds_alternative<DotSpec>(layer.op)) Dots(WidthOfVectors(layer), &out);
     }
     return out;
+  }
+
+  size_t WidthOfVectors(const LayerSpec& layer) const {
+    for (const InputSpec& input : model.inputs) {
+      if (input.name == layer.from[0]) return static_cast<size_t>(input.shape.back());
+    }
+    for (size_t i = 0; i < model.layers.size(); ++i) {
+      if (model.layers[i].name == layer.from[0]) return static_cast<size_t>(InferShapes(model).outputs[i].back());
+    }
+    return 0;
+  }
+
+  static void Dots(size_t width, Rows* rows) {
+    for (std::vector<double>& row : *rows) {
+      std::vector<double> dots;
+      for (size_t i = 0; i < row.size(); i += width) {
+        for (size_t j = i + width; j < row.size(); j += width) {
+          dots.push_back(0);
+          for (size_t k = 0; k < width; ++k) dots.back() += row[i + k] * row[j + k];
+        }
+      }
+      row = std::move(dots);
+    }
   }
 
   Rows Dense(const DenseSpec& dense, const Rows& x, size_t* variable) const {
