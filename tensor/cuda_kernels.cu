@@ -361,7 +361,7 @@ __global__ void PairDotsBackwardKernel(CudaConstMatrix x, int64_t n, CudaConstMa
   const int64_t width = x.cols / n;
   for (int64_t at = ThreadIndex(); at < dx.rows * dx.cols; at += ThreadCount()) {
     const int64_t r = at / dx.cols, c = at % dx.cols, i = c / width, k = c % width;
-    float sum = beta == 0 ? 0 : At(CudaConstMatrix(dx), r * dx.stride + c);
+    float sum = beta == 0 ? 0 : At(dx, r * dx.stride + c);
     for (int64_t j = 0; j < n; ++j) {
       if (j == i) continue;
       const int64_t first = j < i ? j : i, second = j < i ? i : j;
