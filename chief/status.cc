@@ -54,6 +54,24 @@ GpuReport OfGpu(const GpuStats& gpu, uint64_t workers) {
   return report;
 }
 
+// Of a job without tables empty: any table takes memory.
+TablesReport OfTables(const TaskStats& stats) {
+  if (stats.table_bytes == 0) return {};
+  return {.rows = stats.table_rows, .bytes = stats.table_bytes, .keys_unborn = stats.keys_unborn};
+}
+
+// Of all ps that live: what another one held is with them now, or will be.
+TablesReport OfAllTables(const ChiefView& chief) {
+  TaskStats all;
+  for (const Task& task : chief.members.tasks()) {
+    if (task.role != TaskRole::kPs || !task.alive()) continue;
+    all.table_rows += task.stats.table_rows;
+    all.table_bytes += task.stats.table_bytes;
+    all.keys_unborn += task.stats.keys_unborn;
+  }
+  return OfTables(all);
+}
+
 TaskReport OfTask(const ChiefView& chief, const Task& task, const GpuSharers& sharers, const Task* master) {
   const Time now = chief.context.now;
   TaskReport report;
@@ -85,6 +103,7 @@ TaskReport OfTask(const ChiefView& chief, const Task& task, const GpuSharers& sh
     const auto shared = sharers.find({task.process.host, gpu.address});
     report.gpu = OfGpu(gpu, shared == sharers.end() ? 0 : shared->second);
   }
+  if (task.role == TaskRole::kPs) report.tables = OfTables(task.stats);
   report.heartbeat_age = Seconds(now - task.heard);
   report.waiting_for = task.alive() ? task.stats.waiting_for : "";
   report.leaving = task.leaving;
@@ -278,6 +297,7 @@ StatusReport ReportOf(const ChiefView& chief) {
   report.recovery = OfRecovery(chief);
   report.pushes = OfPushes(chief);
   report.staleness = OfStaleness(chief.members.Totals(TaskRole::kPs).staleness);
+  report.tables = OfAllTables(chief);
   const GpuSharers sharers = CountGpuSharers(chief);
   const Task* const master = chief.epilogue.master();
   for (const Task& task : chief.members.tasks()) report.tasks.push_back(OfTask(chief, task, sharers, master));

@@ -81,6 +81,19 @@ std::vector<std::string> GpuLines(const StatusReport& status) {
   return lines;
 }
 
+std::vector<std::string> TableLines(const StatusReport& status) {
+  const TablesReport& tables = status.tables;
+  if (!tables.rows || !tables.bytes) return {};
+  const auto servers = std::count_if(status.tasks.begin(), status.tasks.end(),
+                                     [](const TaskReport& task) { return task.tables.rows.has_value(); });
+  std::string line = absl::StrCat(HumanCount(*tables.rows), *tables.rows == 1 ? " row, " : " rows, ",
+                                  HumanBytes(*tables.bytes), servers > 0 ? absl::StrCat(" on ", servers, " ps") : "");
+  if (const uint64_t unborn = tables.keys_unborn.value_or(0); unborn > 0) {
+    absl::StrAppend(&line, "; ", HumanCount(unborn), unborn == 1 ? " push" : " pushes", " of keys without room");
+  }
+  return {line};
+}
+
 std::string JobLine(const StatusReport& status) {
   std::vector<std::string> parts = {absl::StrCat(status.job, " ", status.state)};
   const MaybeNumber done = EpochsDone(status);
@@ -290,6 +303,7 @@ std::string StatusTable(const StatusReport& status, bool color, bool is_elsewher
   AddSection("Recovered", RecoveryLines(status.recovery), &out);
   AddSection("Pushes", {PushLine(status)}, &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(status.staleness)}, &out);
+  AddSection("Tables", TableLines(status), &out);
   absl::StrAppend(&out, "\n", TaskTable(status), "\n");
   AddSection("GPUs", GpuLines(status), &out);
   AddSection("Checkpoint", CheckpointLines(status), &out);

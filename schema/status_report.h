@@ -260,6 +260,7 @@ struct StatusReport {
   RecoveryReport recovery;
   PushReport pushes;
   StalenessReport staleness;
+  TablesReport tables;
   std::vector<TaskReport> tasks;
   std::vector<PendingReport> pending;
   std::vector<WaitReport> waits;
@@ -291,6 +292,7 @@ struct StatusReport {
     fields("recovery", self.recovery);
     fields("pushes", self.pushes);
     fields("staleness", self.staleness);
+    fields.UnlessEmpty("tables", self.tables);
     fields("tasks", self.tasks);
     fields("tasksOmitted", self.tasks_omitted);
     fields("pending", self.pending);

@@ -42,6 +42,17 @@ struct GpuReport {
   }
 };
 
+// The tables of a ps, or those of all ps that live.
+struct TablesReport {
+  MaybeCount rows, bytes, keys_unborn;
+
+  static void List(auto& fields, auto& self) {
+    fields("rows", self.rows);
+    fields("bytes", self.bytes);
+    fields("keysUnborn", self.keys_unborn);
+  }
+};
+
 struct TaskReport {
   std::string name, role, state;
   MaybeCount rejected;
@@ -52,6 +63,7 @@ struct TaskReport {
   MaybeNumber steps_per_second, examples_per_second, cpu_seconds, cpu_share, heartbeat_age, warning_age;
   StalenessReport staleness;
   GpuReport gpu;  // without an address: none
+  TablesReport tables;
   std::vector<uint64_t> leases;
   bool is_spare = false;
   bool is_master = false;
@@ -85,6 +97,7 @@ struct TaskReport {
     fields("lastHeartbeatSeconds", self.heartbeat_age);
     fields("staleness", self.staleness);
     fields.UnlessEmpty("gpu", self.gpu);
+    fields.UnlessEmpty("tables", self.tables);
     fields("leases", self.leases);
     fields("spare", self.is_spare);
     fields("master", self.is_master);

@@ -31,7 +31,8 @@ constexpr uint64_t TaskStats::*kOtherCounts[] = {&TaskStats::examples,          
 
 uint64_t LargestCount(const TaskStats& s) {
   const Staleness& d = s.staleness;
-  uint64_t largest = std::max({s.gpu.memory_used, s.gpu.memory_total, d.pushes, d.unknown, d.sum, d.max});
+  uint64_t largest = std::max({s.gpu.memory_used, s.gpu.memory_total, s.table_rows, s.table_bytes, s.keys_unborn,
+                               d.pushes, d.unknown, d.sum, d.max});
   for (const PushCount& row : kPushCounts) largest = std::max(largest, s.*row.count);
   for (const auto count : kOtherCounts) largest = std::max(largest, s.*count);
   return largest;
@@ -157,12 +158,13 @@ Task* Membership::ChooseTask(const Join& join, Refused* refusal) {
     ++wanted;
   }
   const char* remedy = join.role == TaskRole::kWorker ? "; downpour scale --workers changes their number" : "";
-  *refusal = join.index < 0 ? Refuse(RefusalCode::kNameTaken, false,
-                                     absl::StrCat("the job asks for ", wanted, " of kind ", kind,
-                                                  ", and all of them are there", remedy))
-                            : Refuse(RefusalCode::kNoSuchTask, true,
-                                     absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
-                                                  " of them, counted from 0"));
+  *refusal =
+      join.index < 0
+          ? Refuse(RefusalCode::kNameTaken, false,
+                   absl::StrCat("the job asks for ", wanted, " of kind ", kind, ", and all of them are there", remedy))
+          : Refuse(RefusalCode::kNoSuchTask, true,
+                   absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
+                                " of them, counted from 0"));
   return nullptr;
 }
 

@@ -39,6 +39,7 @@ const COLUMNS = [
   { name: "Step", number: true, text: (t) => number(t.step) },
   { name: "Examples", number: true, text: (t) => (t.role === "worker" ? rate(t.examplesPerSecond) : DASH) },
   { name: "Staleness", number: true, optional: true, text: (t) => number(t.staleness?.mean) },
+  { name: "Rows", number: true, optional: true, text: (t) => number(t.tables?.rows) },
   withSpark("CPU", "cpu", cores, (t) => t.cpuShare),
   withSpark("Memory", "memoryBytes", bytes, (t) => t.residentBytes),
   { ...withSpark("GPU", "gpu", percent, (t) => t.gpu?.utilisation), optional: true },

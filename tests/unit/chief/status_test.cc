@@ -66,7 +66,10 @@ class StatusTest : public ::testing::Test {
           .bytes_in = 10,
           .bytes_out = 20,
           .staleness = {.pushes = 101, .unknown = 1, .sum = 104, .max = 5, .histogram = {0, 99, 0, 0, 0, 1}},
-          .waiting_for = {}};
+          .waiting_for = {},
+          .table_rows = 1000,
+          .table_bytes = 64000,
+          .keys_unborn = 3};
     }
     worker.stats.gpu = {.address = "0000:3B:00.0",
                         .name = "NVIDIA H200",
@@ -92,6 +95,20 @@ TEST_F(StatusTest, HasTheFieldsOfItsPageAndNoOthers) {
     if (task["name"] == "worker-0") status["tasks"][0] = task;
   }
   ExpectSameShape(SampleOf(0), status, "status");
+}
+
+TEST_F(StatusTest, TablesAreThoseOfThePsThatLive) {
+  EXPECT_FALSE(cluster.Status().contains("tables"));
+  LiveFully();
+  const json status = cluster.Status();
+  EXPECT_EQ(status["tables"], json({{"rows", 2000}, {"bytes", 128000}, {"keysUnborn", 6}}));
+  for (const json& task : status["tasks"]) {
+    const json own = task.value("tables", json());
+    EXPECT_EQ(own, task["role"] == "ps" ? json({{"rows", 1000}, {"bytes", 64000}, {"keysUnborn", 3}}) : json()) << task;
+  }
+  cluster.ps[1].alive = false;
+  cluster.Wait(30s);
+  EXPECT_EQ(cluster.Status()["tables"]["rows"], 1000) << "they come back with the ps that takes its place";
 }
 
 TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {

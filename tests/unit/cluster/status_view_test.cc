@@ -24,10 +24,12 @@ TEST(StatusViewTest, ReadsTheDocumentedSample) {
   EXPECT_EQ(status->chief.term, 1);
   EXPECT_EQ(status->progress.examples_committed, 194560);
   EXPECT_EQ(status->staleness.max, 11);
-  ASSERT_EQ(status->tasks.size(), 1u);
+  ASSERT_EQ(status->tasks.size(), 2u);
   EXPECT_EQ(status->tasks[0].name, "worker-0");
   EXPECT_EQ(status->tasks[0].pid, 4715);
   EXPECT_EQ(status->tasks[0].cpu_share, 0.93);
+  EXPECT_EQ(status->tasks[1].tables.rows, 1234567);
+  EXPECT_EQ(status->tables.bytes, 188743680);
   ASSERT_EQ(status->pending.size(), 1u);
   EXPECT_EQ(status->pending[0].why, "has not joined yet");
   ASSERT_EQ(status->waits.size(), 1u);
