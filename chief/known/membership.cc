@@ -27,12 +27,13 @@ constexpr int kOwnPauseShare = 4;
 // Those that add up over processes and their successors, beside kPushCounts.
 constexpr uint64_t TaskStats::*kOtherCounts[] = {&TaskStats::examples,           &TaskStats::messages_rejected,
                                                  &TaskStats::handshakes_refused, &TaskStats::resident_bytes,
-                                                 &TaskStats::bytes_in,           &TaskStats::bytes_out};
+                                                 &TaskStats::bytes_in,           &TaskStats::bytes_out,
+                                                 &TaskStats::table_rows,         &TaskStats::table_bytes,
+                                                 &TaskStats::keys_unborn};
 
 uint64_t LargestCount(const TaskStats& s) {
   const Staleness& d = s.staleness;
-  uint64_t largest = std::max({s.gpu.memory_used, s.gpu.memory_total, s.table_rows, s.table_bytes, s.keys_unborn,
-                               d.pushes, d.unknown, d.sum, d.max});
+  uint64_t largest = std::max({s.gpu.memory_used, s.gpu.memory_total, d.pushes, d.unknown, d.sum, d.max});
   for (const PushCount& row : kPushCounts) largest = std::max(largest, s.*row.count);
   for (const auto count : kOtherCounts) largest = std::max(largest, s.*count);
   return largest;
