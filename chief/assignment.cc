@@ -211,6 +211,7 @@ void Assignment::PieceDone(SliceId slice, SliceEpoch epoch, const StorageDone& d
   const absl::Status status = CheckPiece(SourceOf(home), slice, piece, piece_bytes_, done, &home.checksum);
   if (!status.ok()) return ReadFailed(slice, status);
   home.stage = Home::Stage::kSending;
+  home.failed_reads = 0;  // a disk that failed for a while is back
   home.record.push_back(done.data);
   SendPiece(slice, piece);
   ReadNextPiece(slice);

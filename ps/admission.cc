@@ -19,6 +19,13 @@ absl::Status OfBucket(const char* does, SliceId slice, const absl::Status& why) 
       absl::StrCat(does, " rows of slice ", ToNumber(slice), " in a frame that ", why.message()));
 }
 
+// A row in another bucket than its own would be in a record that nobody can install.
+absl::Status CheckBucket(const Payload& frame, SliceId slice, const SliceGrid& grid) {
+  const auto bucket = static_cast<uint32_t>(grid.at(slice).offset);
+  if (AreInBucket(frame, grid.row_widths.size(), bucket, grid.buckets)) return absl::OkStatus();
+  return absl::InvalidArgumentError("has keys of another bucket");
+}
+
 absl::Status AdmitLease(LeaseId lease, const Plan& plan) {
   if (plan.Contains(lease)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -46,9 +53,9 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
     if (grid.IsBucket(item.slice)) {
       if (item.gradient.empty()) continue;
-      if (absl::Status rows = CheckGradients(item.gradient, grid.row_widths); !rows.ok()) {
-        return OfBucket("pushes", item.slice, rows);
-      }
+      absl::Status rows = CheckGradients(item.gradient, grid.row_widths);
+      if (rows.ok()) rows = CheckBucket(item.gradient, item.slice, grid);
+      if (!rows.ok()) return OfBucket("pushes", item.slice, rows);
       continue;
     }
     const size_t bytes = grid.WireBytes(item.slice);

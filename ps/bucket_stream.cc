@@ -34,8 +34,8 @@ absl::StatusOr<size_t> BucketParts::TakeNext(absl::Span<const std::byte> bytes, 
   if (!state_) {
     const std::optional<size_t> header = HeaderBytesOf(bytes);
     if (!header) return 0;
-    if (*header > kMaxFrameBytes) return is_too_long(*header);
-    if (*header == 0 || bytes.size() < *header) return 0;
+    if (*header == 0 || *header > kMaxFrameBytes) return is_too_long(*header);
+    if (bytes.size() < *header) return 0;
     const Payload block = Payload::CopyOf(bytes.data(), *header);
     absl::StatusOr<SliceState> state = DecodeRecord({&block, 1});
     if (!state.ok()) return state.status();

@@ -2,7 +2,7 @@
 //
 //   BucketStream stream(tables, bucket, copy);
 //   status = stream.Add(piece);                       // for all of them, in order
-//   absl::StatusOr<ServedSlice> slice = std::move(stream).Finish(plan);
+//   absl::StatusOr<BucketStream::Installed> installed = std::move(stream).Finish(consumed);
 //
 // Shapes: a record of the bucket's state without its rows (schema/checkpoint_format.h), then parts (ps/table/
 //   table_part.h), each behind its length in 8 bytes.

@@ -11,6 +11,7 @@
 #include "ps/shard.h"
 #include "ps/snapshot.h"
 #include "runtime/exit_code.h"
+#include "runtime/prng.h"
 #include "schema/codec.h"
 #include "schema/text.h"
 
@@ -30,6 +31,7 @@ class PsRole::Impl {
  public:
   explicit Impl(PsOptions options)
       : chief_(options.member.chief),
+        nonce_(options.member.join.nonce),
         has_job_dir_(options.has_job_dir),
         window_(options.window),
         report_part_bytes_(options.report_part_bytes),
@@ -93,6 +95,7 @@ class PsRole::Impl {
   void Reject() { ++session_.stats().messages_rejected; }
 
   const std::string chief_;
+  const uint64_t nonce_;  // which the chief alone is told
   const bool has_job_dir_;
   const Window window_;
   const uint64_t report_part_bytes_;
@@ -239,7 +242,7 @@ void PsRole::Impl::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
   if (!shard_) {
     const Plan plan(job_, assign.train_examples);
-    shard_.emplace(job_, *grid_, plan, session_.incarnation());
+    shard_.emplace(job_, *grid_, plan, MixAll(nonce_, ToNumber(session_.incarnation())));
     plane_->Configure(job_, *grid_, plan);
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan

@@ -12,11 +12,11 @@
 
 namespace downpour {
 
-Shard::Shard(const JobSpec& job, SliceGrid grid, Plan plan, Incarnation process)
+Shard::Shard(const JobSpec& job, SliceGrid grid, Plan plan, uint64_t secret)
     : seed_(job.seed),
       slot_count_(static_cast<size_t>(SlotCount(job.training))),
       tables_(TablesOf(job)),
-      process_(ToNumber(process)),
+      secret_(secret),
       grid_(std::move(grid)),
       plan_(plan),
       places_(grid_.size()) {}
@@ -24,7 +24,7 @@ Shard::Shard(const JobSpec& job, SliceGrid grid, Plan plan, Incarnation process)
 // Of a bucket's rows, until they are dropped: an epoch is given out once, and what is held keeps its copy.
 uint64_t Shard::CopyOf(SliceId slice) const {
   const SliceEpoch epoch = places_[ToNumber(slice)].epoch;
-  return MixAll(process_, ToNumber(slice), epoch.term, epoch.n);
+  return MixAll(secret_, ToNumber(slice), epoch.term, epoch.n);
 }
 
 bool Shard::Assign(const Assign::Item& item) {
@@ -59,6 +59,7 @@ std::vector<SliceId> Shard::InstallNext(size_t budget) {
     slice->epoch = place.epoch;
     if (grid_.IsBucket(id)) {
       slice->rows = std::make_shared<BucketRows>(tables_, static_cast<uint32_t>(grid_.at(id).offset), CopyOf(id));
+      bytes += slice->rows->bytes();
       place.served = std::move(slice);
       installed.push_back(id);
       continue;

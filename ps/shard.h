@@ -52,8 +52,8 @@ struct ServedSlice {
 
 class Shard {
  public:
-  // `process`: this one's incarnation.
-  Shard(const JobSpec& job, SliceGrid grid, Plan plan, Incarnation process);
+  // `secret`: of this process, and of no other: whoever chooses keys does not know where their rows lie.
+  Shard(const JobSpec& job, SliceGrid grid, Plan plan, uint64_t secret);
 
   const SliceGrid& grid() const { return grid_; }
   const Plan& plan() const { return plan_; }
@@ -107,7 +107,7 @@ class Shard {
   uint64_t seed_;
   size_t slot_count_;
   std::vector<TableSpec> tables_;
-  uint64_t process_;
+  uint64_t secret_;
   SliceGrid grid_;
   Plan plan_;
   std::vector<Place> places_;       // by slice

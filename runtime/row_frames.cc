@@ -123,6 +123,18 @@ absl::Status CheckGradients(const Payload& frame, absl::Span<const uint32_t> wid
   return ReadWhole(frame, widths, /*rows=*/true).status();
 }
 
+bool AreInBucket(const Payload& frame, size_t tables, uint32_t bucket, uint32_t buckets) {
+  const absl::StatusOr<Head> head = ReadHead(frame, tables);
+  if (!head.ok()) return false;
+  size_t at = CountBytes(tables);
+  for (size_t table = 0; table < tables; ++table) {
+    for (uint32_t i = 0; i < head->counts[table]; ++i, at += sizeof(uint64_t)) {
+      if (BucketOf(table, KeyAt(frame, at), buckets) != bucket) return false;
+    }
+  }
+  return true;
+}
+
 size_t AnswerBytes(const Payload& keys, absl::Span<const uint32_t> widths) {
   const absl::StatusOr<Head> head = ReadHead(keys, widths.size());
   return head.ok() ? BytesOfRows(head->counts, widths) : 0;

@@ -51,6 +51,9 @@ absl::StatusOr<RowGradients> UnpackGradients(const Payload& frame, absl::Span<co
 absl::Status CheckKeys(const Payload& frame, absl::Span<const uint32_t> widths);
 absl::Status CheckGradients(const Payload& frame, absl::Span<const uint32_t> widths);
 
+// Whether every key of a frame, which was checked, is in that bucket.
+bool AreInBucket(const Payload& frame, size_t tables, uint32_t bucket, uint32_t buckets);
+
 // Of a frame of keys, from its counts alone: of the rows that answer it. 0 for one that is none.
 size_t AnswerBytes(const Payload& keys, absl::Span<const uint32_t> widths);
 

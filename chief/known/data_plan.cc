@@ -74,6 +74,12 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
     return absl::InvalidArgumentError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
                                                    report.eval_examples, " evaluation examples"));
   }
+  if (job_.model.has_tables() && Plan(job_, report.train_examples).total_steps() >= UINT32_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("of ", report.train_examples, " training examples, which ", task, " found, the job makes ",
+                     Plan(job_, report.train_examples).total_steps(), " steps, and tables count at most ", UINT32_MAX,
+                     " pushes; raise training.batchSize or pushEvery, or lower training.epochs"));
+  }
   if (!IsPossible(report.guesses.train) || !IsPossible(report.guesses.eval)) {
     return absl::InvalidArgumentError(absl::StrCat(task, " claims a guess whose loss or accuracy no labels have"));
   }

@@ -31,6 +31,17 @@ TEST(DataPlanTest, TheFirstGoodReportFixesThePlan) {
   EXPECT_EQ(data.shape().eval_examples, 10u);
 }
 
+// A row says which push to its bucket was its last, in 32 bits.
+TEST(DataPlanTest, MoreStepsThanTablesCountAreRefused) {
+  JobSpec job = SmallJob();
+  job.training.batch_size = job.training.push_every = job.training.epochs = 1;
+  EXPECT_TRUE(DataPlan(job).Validate("worker-0", ReportOf(uint64_t{1} << 32, 10, 7)).ok());
+  job.model.tables = {{.name = "words", .width = 4}};
+  const absl::Status status = DataPlan(job).Validate("worker-0", ReportOf(uint64_t{1} << 32, 10, 7));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tables count at most"));
+  EXPECT_TRUE(DataPlan(job).Validate("worker-0", ReportOf(1 << 20, 10, 7)).ok());
+}
+
 TEST(DataPlanTest, TheFirstGoodReportThatKnowsAGuessSaysIt) {
   const JobSpec job = SmallJob();
   DataPlan data(job);

@@ -24,6 +24,25 @@ std::vector<int64_t> LoadsOf(const SliceGrid& grid, const std::vector<uint32_t>&
   return loads;
 }
 
+// Nobody knows how large they will be: each server gets as many as the others, or one more, whatever else it holds.
+TEST(PlacementTest, BucketsAreSpreadEvenly) {
+  SliceGrid grid = GridOf({1000, 10, 10});
+  grid.buckets = 10;
+  for (uint32_t i = 0; i < grid.buckets; ++i) {
+    grid.slices.push_back({static_cast<SliceId>(grid.slices.size()), kNoVariable, i, 0});
+  }
+  for (const uint32_t servers : {1u, 3u, 4u, 10u, 12u}) {
+    const std::vector<uint32_t> server_of = PlaceSlices(grid, servers);
+    std::vector<uint32_t> buckets(servers);
+    for (uint32_t i = 0; i < grid.buckets; ++i) ++buckets.at(server_of[ToNumber(grid.BucketAt(i))]);
+    const auto [fewest, most] = std::minmax_element(buckets.begin(), buckets.end());
+    EXPECT_LE(*most - *fewest, 1u) << servers;
+    if (servers == 4) {
+      EXPECT_EQ(buckets[server_of[0]], *fewest) << "who holds most of the rest";
+    }
+  }
+}
+
 TEST(PlacementTest, NoServerHoldsMoreThanTheMeanAndOneLargestSlice) {
   Prng prng(1);
   for (int trial = 0; trial < 500; ++trial) {

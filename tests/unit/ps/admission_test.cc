@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "runtime/row_frames.h"
 #include "schema/codec.h"
 #include "tests/scenario/tiny_job.h"
 
@@ -24,6 +26,38 @@ TEST(AdmissionTest, AdmitsGradientsOfTheSlicesSizeAndEmptyOnes) {
   EXPECT_TRUE(AdmitTiny(Pushing(LeaseId{0}, 1, kKernel, 16)).ok());
   EXPECT_TRUE(AdmitTiny(Pushing(LeaseId{3}, 3, kBias, 8)).ok());
   EXPECT_TRUE(AdmitTiny(Pushing(LeaseId{3}, 3, kBias, 0)).ok());
+}
+
+// Rows of one table of width 2, in 4 buckets behind the slices.
+TEST(AdmissionTest, RowsAreOfTheBucketThatTheyAreSentTo) {
+  SliceGrid grid = TinyGrid();
+  grid.row_widths = {2};
+  grid.buckets = 4;
+  for (uint32_t i = 0; i < grid.buckets; ++i) {
+    grid.slices.push_back({static_cast<SliceId>(grid.slices.size()), kNoVariable, i, 0});
+  }
+  const uint64_t key = 17;
+  const RowKeys rows = {.counts = {1}, .keys = {key}};
+  const std::vector<float> numbers = {1, 2};
+  const uint32_t own = BucketOf(0, key, 4);
+  const auto push = [&](uint32_t bucket, const Payload& frame) {
+    Push message = Pushing(LeaseId{0}, 1, grid.BucketAt(bucket), 0);
+    message.slices[0].gradient = frame;
+    return Admit(message, grid, TinyPlan());
+  };
+  EXPECT_TRUE(push(own, PackGradients(rows, numbers)).ok());
+  EXPECT_TRUE(push(own, Payload()).ok()) << "no key of the step is there";
+  EXPECT_FALSE(push((own + 1) % 4, PackGradients(rows, numbers)).ok()) << "no record of it could be installed";
+  EXPECT_FALSE(push(own, PackKeys(rows)).ok()) << "keys without gradients";
+
+  const auto pull = [&](SliceId slice, const Payload& keys) {
+    Pull message;
+    message.slices.push_back({slice, {}, {}, keys});
+    return Admit(message, grid, TinyPlan());
+  };
+  EXPECT_TRUE(pull(grid.BucketAt(own), PackKeys(rows)).ok());
+  EXPECT_FALSE(pull(grid.BucketAt(own), Payload()).ok()) << "no rows are named";
+  EXPECT_FALSE(pull(kBias, PackKeys(rows)).ok()) << "a slice has no rows";
 }
 
 TEST(AdmissionTest, NamesWhatTheSenderDidWrong) {

@@ -16,7 +16,7 @@ constexpr SliceEpoch kFirst{1, 1}, kSecond{1, 2};
 Shard TinyShard(OptimizerKind kind = OptimizerKind::kMomentum) {
   JobSpec job = TinyJob();
   job.training.optimizer = DefaultsOf(kind);
-  return Shard(job, TinyGrid(), TinyPlan(), Incarnation{7});
+  return Shard(job, TinyGrid(), TinyPlan(), 7);
 }
 RestoreSlice RestoreOf(SliceId slice, SliceEpoch epoch, std::vector<Payload> blocks) {
   return {.slice = slice, .epoch = epoch, .blocks = std::move(blocks), .round = {}};

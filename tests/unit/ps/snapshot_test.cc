@@ -19,7 +19,7 @@ constexpr Incarnation kThisPs{7};
 
 class SnapshotTest : public testing::Test {
  protected:
-  SnapshotTest() : shard_(TinyJob(), TinyGrid(), TinyPlan(), kThisPs) {
+  SnapshotTest() : shard_(TinyJob(), TinyGrid(), TinyPlan(), 7) {
     for (const SliceId slice : {kKernel, kBias}) shard_.Assign({slice, kEpoch, SliceSource::kInitialValues});
     shard_.InstallNext(1 << 20);
   }

@@ -53,6 +53,20 @@ TEST(RowFramesTest, WhatIsNoSuchFrameIsRefusedAndNeverAnswered) {
   EXPECT_TRUE(CheckKeys(Changed(keys, 32, 1), kWidths).ok()) << "of another table";
 }
 
+TEST(RowFramesTest, KeysOfAnotherBucketAreSeen) {
+  RowKeys own{.counts = {0, 0, 0}, .keys = {}};
+  for (uint64_t key = 0; own.keys.size() < 5; ++key) {
+    if (BucketOf(1, key, 4) != 2) continue;
+    own.keys.push_back(key);
+    ++own.counts[1];
+  }
+  EXPECT_TRUE(AreInBucket(PackKeys(own), 3, 2, 4));
+  EXPECT_FALSE(AreInBucket(PackKeys(own), 3, 1, 4));
+  own.keys.back() = UINT64_MAX;
+  while (BucketOf(1, own.keys.back(), 4) == 2) --own.keys.back();
+  EXPECT_FALSE(AreInBucket(PackKeys(own), 3, 2, 4));
+}
+
 TEST(RowFramesTest, AKeyIsInOneOfTwoBucketsWhereThereAreTwiceAsMany) {
   for (uint64_t key = 0; key < 1000; ++key) {
     EXPECT_EQ(BucketOf(1, key, 16) / 2, BucketOf(1, key, 8));
