@@ -21,7 +21,7 @@ size_t BytesOfRows(absl::Span<const uint32_t> counts, absl::Span<const uint32_t>
   return numbers * sizeof(float);
 }
 
-// The counts of a frame that is long enough for its keys, which ascend; the bytes of both.
+// The counts of a frame that is long enough for its keys; the bytes of both.
 struct Head {
   std::vector<uint32_t> counts;
   size_t keys = 0;
@@ -58,14 +58,14 @@ absl::StatusOr<Head> ReadHead(const Payload& frame, size_t tables) {
   if (head.keys == 0 || frame.size() < head.bytes) {
     return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes for ", head.keys, " keys"));
   }
-  if (!Ascend(frame, head)) return absl::InvalidArgumentError("has keys of a table that do not ascend");
   return head;
 }
 
-// Also whether the rest is as long as it should be: `rows` of them or none.
+// Also whether the keys ascend, and the rest is as long as it should be: `rows` of them or none.
 absl::StatusOr<Head> ReadWhole(const Payload& frame, absl::Span<const uint32_t> widths, bool rows) {
   absl::StatusOr<Head> head = ReadHead(frame, widths.size());
   if (!head.ok()) return head;
+  if (!Ascend(frame, *head)) return absl::InvalidArgumentError("has keys of a table that do not ascend");
   const size_t wanted = head->bytes + (rows ? BytesOfRows(head->counts, widths) : 0);
   if (frame.size() == wanted) return head;
   return absl::InvalidArgumentError(absl::StrCat("has ", frame.size(), " bytes, where its counts make ", wanted));

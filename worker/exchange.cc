@@ -356,7 +356,7 @@ bool Exchange::Store(const PullReply::Item& item, SliceValues& changed) {
   const size_t slice = ToNumber(item.slice);
   const bool is_bucket = grid_.IsBucket(item.slice);
   if (!is_bucket && item.version == parameters_.versions[slice]) return true;
-  if (item.values.size() != (is_bucket ? pull_.RowBytesOf(item.slice) : grid_.WireBytes(item.slice))) {
+  if (item.values.size() != pull_.AnswerBytesOf(item.slice)) {
     Reject();
     return false;
   }

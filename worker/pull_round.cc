@@ -11,8 +11,11 @@ namespace downpour {
 
 void PullRound::Want(SliceValues keys) {
   CHECK(!under_way());
-  std::fill(keys_.begin(), keys_.end(), Payload());
-  for (auto& [bucket, frame] : keys) keys_[ToNumber(bucket)] = std::move(frame);
+  std::fill(rows_.begin(), rows_.end(), Rows());
+  for (auto& [bucket, frame] : keys) {
+    const uint64_t bytes = AnswerBytes(frame, grid_.row_widths);
+    rows_[ToNumber(bucket)] = {std::move(frame), bytes};
+  }
   fresh_ = false;
 }
 
@@ -84,7 +87,7 @@ Pull PullRound::MessageOf(const Request& request, Incarnation from, const Placem
   Pull pull{.from = from, .request = request.id, .slices = {}};
   pull.slices.reserve(request.slices.size());
   for (const SliceId slice : request.slices) {
-    pull.slices.push_back({slice, map.epoch(slice), have[ToNumber(slice)], keys_[ToNumber(slice)]});
+    pull.slices.push_back({slice, map.epoch(slice), have[ToNumber(slice)], rows_[ToNumber(slice)].keys});
   }
   return pull;
 }

@@ -29,7 +29,7 @@ namespace downpour {
 
 class PullRound {
  public:
-  explicit PullRound(const SliceGrid* grid) : grid_(*grid), keys_(grid->size()), wanted_(grid->size()) {}
+  explicit PullRound(const SliceGrid* grid) : grid_(*grid), rows_(grid->size()), wanted_(grid->size()) {}
 
   bool under_way() const { return missing_ > 0; }
   bool fresh() const { return fresh_; }
@@ -56,8 +56,10 @@ class PullRound {
   // Makes every request to that ps due: its connection was broken, and they or their answers are lost.
   void SendAgain(const PsLink& link, Time now);
 
-  // Of a bucket that is needed: the bytes of its rows.
-  uint64_t RowBytesOf(SliceId slice) const { return AnswerBytesOf(slice); }
+  // Of what comes for the slice: a variable's values, or the rows that are needed of a bucket.
+  uint64_t AnswerBytesOf(SliceId slice) const {
+    return grid_.IsBucket(slice) ? rows_[ToNumber(slice)].bytes : grid_.WireBytes(slice);
+  }
 
   // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
   // did not take is asked for again, not before `retry`. Answers stand in the order of the request.
@@ -94,16 +96,18 @@ class PullRound {
   Pull MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
                  const std::vector<Version>& have) const;
 
-  // Of what comes for the slice, and of the keys that go for it.
-  uint64_t AnswerBytesOf(SliceId slice) const {
-    return grid_.IsBucket(slice) ? AnswerBytes(keys_[ToNumber(slice)], grid_.row_widths) : grid_.WireBytes(slice);
-  }
-  uint64_t BytesOf(SliceId slice) const { return AnswerBytesOf(slice) + keys_[ToNumber(slice)].size(); }
-  bool IsNeeded(SliceId slice) const { return !grid_.IsBucket(slice) || !keys_[ToNumber(slice)].empty(); }
+  // Of a bucket: the keys of rows that are needed, and how many bytes these rows have.
+  struct Rows {
+    Payload keys;
+    uint64_t bytes = 0;
+  };
+  // What comes for the slice, and the keys that go for it.
+  uint64_t BytesOf(SliceId slice) const { return AnswerBytesOf(slice) + rows_[ToNumber(slice)].keys.size(); }
+  bool IsNeeded(SliceId slice) const { return !grid_.IsBucket(slice) || !rows_[ToNumber(slice)].keys.empty(); }
 
   // While a round is under way each slice is wanted, in exactly one request, or here.
   const SliceGrid& grid_;
-  std::vector<Payload> keys_;      // by slice: of buckets, the rows that are needed
+  std::vector<Rows> rows_;         // by slice: of buckets
   std::vector<bool> wanted_;       // by slice: not asked for yet
   std::vector<Request> requests_;  // unanswered, oldest first; each has room in its link's window
   size_t missing_ = 0;             // slices whose values are not here
