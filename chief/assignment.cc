@@ -176,8 +176,9 @@ void Assignment::Read(SliceId slice) {
   servers_[home.server].on_their_way.insert(slice);
   home.stage = Home::Stage::kReading;
   if (grid_.IsBucket(slice)) return ReadNextPiece(slice);
-  storage_.Run({ReadRecord(SourceOf(home), slice)}, [this, slice, epoch = epochs_[ToNumber(slice)]](
-                                                        const StorageDone& done) { ReadDone(slice, epoch, done); });
+  storage_.Run(
+      {ReadRecord(SourceOf(home), slice)},
+      [this, slice, epoch = epochs_[ToNumber(slice)]](const StorageDone& done) { ReadDone(slice, epoch, done); });
 }
 
 void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
@@ -257,36 +258,34 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   ReadFrom(slice, context_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after));
 }
 
-void Assignment::SendPiece(SliceId slice, uint32_t piece) {
-  Home& home = HomeOf(slice);
-  Server& server = servers_[home.server];
-  const Task* task = members_.Find(server.incarnation);
-  if (task == nullptr || task->bulk == PeerId::kNone) return;  // as in Send
-  context_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
-                                               .slice = slice,
-                                               .epoch = epochs_[ToNumber(slice)],
-                                               .blocks = {home.record[piece - home.taken]},
-                                               .round = SourceOf(home).round,
-                                               .piece = piece,
-                                               .more = piece + 1 < PiecesOf(SourceOf(home), slice, piece_bytes_)});
-  home.sent = true;
-  server.next_resend = context_.now + server.backoff;
-}
-
+// All that is to be sent: the record, or those pieces that its ps has not taken.
 void Assignment::Send(SliceId slice) {
-  Home& home = HomeOf(slice);
+  const Home& home = HomeOf(slice);
   if (grid_.IsBucket(slice)) {
     for (uint32_t i = 0; i < home.record.size(); ++i) SendPiece(slice, home.taken + i);
     return;
   }
+  SendBlocks(slice, home.record, /*piece=*/0, /*more=*/false);
+}
+
+void Assignment::SendPiece(SliceId slice, uint32_t piece) {
+  const Home& home = HomeOf(slice);
+  const bool more = piece + 1 < PiecesOf(SourceOf(home), slice, piece_bytes_);
+  SendBlocks(slice, {home.record[piece - home.taken]}, piece, more);
+}
+
+void Assignment::SendBlocks(SliceId slice, std::vector<Payload> blocks, uint32_t piece, bool more) {
+  Home& home = HomeOf(slice);
   Server& server = servers_[home.server];
   const Task* task = members_.Find(server.incarnation);
   if (task == nullptr || task->bulk == PeerId::kNone) return;  // with the next Tick: it opens that link as it beats
   context_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
                                                .slice = slice,
                                                .epoch = epochs_[ToNumber(slice)],
-                                               .blocks = home.record,
-                                               .round = SourceOf(home).round});
+                                               .blocks = std::move(blocks),
+                                               .round = SourceOf(home).round,
+                                               .piece = piece,
+                                               .more = more});
   home.sent = true;
   server.next_resend = context_.now + server.backoff;
 }

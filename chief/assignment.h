@@ -145,6 +145,7 @@ class Assignment {
   void ReadFailed(SliceId slice, const absl::Status& status);
   void Send(SliceId slice);
   void SendPiece(SliceId slice, uint32_t piece);
+  void SendBlocks(SliceId slice, std::vector<Payload> blocks, uint32_t piece, bool more);
   void FallBack(SliceId slice, const std::string& why);
   absl::Status ReceiveItem(const SliceReport& report, const SliceReport::Item& item);
 
