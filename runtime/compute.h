@@ -4,6 +4,7 @@
 // current parameters; each request brings the slices that changed since.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -106,6 +107,15 @@ struct Evaluated {
   uint64_t correct = 0;
   uint64_t examples = 0;
   std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
+
+  // That of other batches.
+  void Add(const Evaluated& other) {
+    loss_sum += other.loss_sum;
+    correct += other.correct;
+    examples += other.examples;
+    metric_sums.resize(other.metric_sums.size());
+    for (size_t i = 0; i < metric_sums.size(); ++i) metric_sums[i] += other.metric_sums[i];
+  }
 };
 
 struct EpilogueEnded {

@@ -40,18 +40,10 @@ EvalStep EvalWork::Next(DeviceParameters& device, uint64_t most_batches) {
   return {at_hand_->first_batch + computed_, asked_, device.Load(*parameters_)};
 }
 
-void EvalWork::Add(const Evaluated& result) {
-  computed_ += std::exchange(asked_, 0);
-  sums_.loss_sum += result.loss_sum;
-  sums_.correct += result.correct;
-  sums_.examples += result.examples;
-  sums_.metric_sums.resize(result.metric_sums.size());
-  for (size_t i = 0; i < result.metric_sums.size(); ++i) sums_.metric_sums[i] += result.metric_sums[i];
-}
-
 std::optional<EvalDone> EvalWork::Finish(const Evaluated& result, Incarnation from, Time next_report) {
   if (!at_hand_) return std::nullopt;
-  Add(result);
+  computed_ += std::exchange(asked_, 0);
+  sums_.Add(result);
   if (computed_ < at_hand_->batches) return std::nullopt;
   const VersionSummary versions = Summarize(*parameters_);
   const EvalDone done{.from = from,

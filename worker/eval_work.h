@@ -59,7 +59,6 @@ class EvalWork {
     Time next;
   };
   bool Knows(uint64_t first_batch) const;
-  void Add(const Evaluated& result);
 
   uint64_t round_ = 0;
   uint64_t needed_pull_ = 0;

@@ -57,14 +57,6 @@ absl::StatusOr<SliceValues> RowsFor(const EvalStep& step, const SliceGrid& grid,
   return rows;
 }
 
-void AddTo(const Evaluated& some, Evaluated* all) {
-  all->loss_sum += some.loss_sum;
-  all->correct += some.correct;
-  all->examples += some.examples;
-  all->metric_sums.resize(some.metric_sums.size());
-  for (size_t i = 0; i < some.metric_sums.size(); ++i) all->metric_sums[i] += some.metric_sums[i];
-}
-
 absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpoint) {
   Prepare prepare{job};
   prepare.job.data.train = job.data.eval;         // so that the training data need not be here
@@ -92,7 +84,7 @@ absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpo
     std::move(rows->begin(), rows->end(), std::back_inserter(step.updates));
     const absl::StatusOr<Evaluated> some = Ask<Evaluated>(trainer, step);
     if (!some.ok()) return some.status();
-    AddTo(*some, &all);
+    all.Add(*some);
     step.updates.clear();  // the device keeps its parameters
   }
   return all;
