@@ -9,16 +9,9 @@ import time
 
 import numpy
 import torch
+from ranking import auc
 
 BATCH, WIDTH, FIELDS = 512, 16, 26
-
-
-def auc(scores, labels):
-    ranks = numpy.empty(len(scores))
-    ranks[numpy.argsort(scores, kind="stable")] = numpy.arange(1, len(scores) + 1)
-    positive = labels == 1
-    count = positive.sum()
-    return (ranks[positive].sum() - count * (count + 1) / 2) / (count * (len(labels) - count))
 
 
 def load(path):
