@@ -159,13 +159,12 @@ Task* Membership::ChooseTask(const Join& join, Refused* refusal) {
     ++wanted;
   }
   const char* remedy = join.role == TaskRole::kWorker ? "; downpour scale --workers changes their number" : "";
-  *refusal =
-      join.index < 0
-          ? Refuse(RefusalCode::kNameTaken, false,
-                   absl::StrCat("the job asks for ", wanted, " of kind ", kind, ", and all of them are there", remedy))
-          : Refuse(RefusalCode::kNoSuchTask, true,
-                   absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
-                                " of them, counted from 0"));
+  *refusal = join.index < 0 ? Refuse(RefusalCode::kNameTaken, false,
+                                     absl::StrCat("the job asks for ", wanted, " of kind ", kind,
+                                                  ", and all of them are there", remedy))
+                            : Refuse(RefusalCode::kNoSuchTask, true,
+                                     absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
+                                                  " of them, counted from 0"));
   return nullptr;
 }
 
