@@ -166,9 +166,9 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     return absl::InternalError(absl::StrCat(whose, done.status.message()));
   }
   if (auto* found = std::get_if<KeysFound>(&done.result); found != nullptr && running_->finds) {
-    absl::Status received = Receive(*found);
+    if (absl::Status received = Receive(*found); !received.ok()) return received;
     End(now);
-    return received;
+    return absl::OkStatus();
   }
   auto* const gradients = std::get_if<Gradients>(&done.result);
   if (gradients != nullptr && !running_->evaluates && !running_->finds) {
@@ -196,7 +196,7 @@ absl::Status Schedule::Receive(KeysFound& found) {
     }
     const size_t bytes = keys.size() + AnswerBytes(keys, grid_.row_widths);
     if (bytes <= kMaxFrameBytes) continue;
-    return absl::FailedPreconditionError(
+    return absl::CancelledError(  // it would need them at any worker
         absl::StrCat("a step needs ", bytes, " bytes of rows of one bucket, of at most ", kMaxFrameBytes,
                      ": give the job more buckets (model.tableBuckets) or smaller batches"));
   }
