@@ -199,7 +199,7 @@ std::string FaultPlan::ToString() const {
   return absl::StrCat(
       "seed ", seed, "\n  cluster: workers=", job.cluster.worker_count, " servers=", job.cluster.parameter_server_count,
       " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
-      "\n  job: layers=", job.model.layers.size(), " tables=", job.model.tables.size(),
+      "\n  job: layers=", job.model.layers.size(), " tables=", job.model.tables.size(), device.asks_amid ? " (asked for amid a step)" : "",
       " from_file=", !job.model.initialize_from.empty(), " code=", code.size(), " examples=", train_examples,
       " eval=", eval_examples, " batch=", training.batch_size, " lease_batches=", training.lease_batches,
       " push_every=", training.push_every, " local_steps=", training.local_steps,
