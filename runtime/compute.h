@@ -75,7 +75,7 @@ struct FindKeys {
 
 // The rows of the KeysFound that ended a TrainStep or an EvalStep: it goes on where it stopped, and ends as that would.
 struct MoreRows {
-  SliceValues rows;     // of each bucket that was named
+  SliceValues rows;      // of each bucket that was named
   bool in_vain = false;  // nobody wants what becomes of it, and rows do not come: any will do
 };
 
@@ -133,8 +133,8 @@ struct EpilogueEnded {
 using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing, EpilogueEnded, KeysFound>;
 
 // Order: Run has one request at a time, from one thread. It calls `done` at least once; the last call is the request's
-//   end (an error, Prepared, Evaluated, EpilogueEnded, KeysFound, or Gradients with `last`). Where KeysFound ends a step
-//   the next request is MoreRows or Prepare.
+//   end (an error, Prepared, Evaluated, EpilogueEnded, KeysFound, or Gradients with `last`). Where KeysFound ends a
+//   step the next request is MoreRows or Prepare.
 class Computer {
  public:
   using Done = std::function<void(absl::Status, ComputeResult)>;

@@ -35,7 +35,7 @@ class PullRound {
 
   bool under_way() const { return missing_ > 0; }
   bool fresh() const { return fresh_ && of_ == Of::kAll; }
-  bool has_rows() const { return fresh_; }       // whatever else the round was of
+  bool has_rows() const { return fresh_; }   // whatever else the round was of
   uint64_t begun() const { return begun_; }  // rounds so far
 
   // By bucket, as runtime/row_frames.h has them. A bucket without keys is not asked. What was pulled is not fresh any

@@ -100,7 +100,7 @@ class Schedule {
     Step step = 0;
     std::vector<Version> computed_from;  // of a bucket that was asked twice the older one
     std::vector<bool> has_asked;         // buckets, since it began
-    std::vector<bool> delivered;  // slices whose gradients came
+    std::vector<bool> delivered;         // slices whose gradients came
     Time began;
     Time pull_at;  // for the step after it, where the job pulls ahead
   };

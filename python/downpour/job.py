@@ -156,7 +156,8 @@ class Job:
         chosen = [] if checkpoint is None else [f"--checkpoint={checkpoint}"]
         with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
             file = os.path.join(folder, "table.safetensors")
-            self._tool.ask("table", "export", f"--job-dir={self._folder()}", f"--table={name}", f"--out={file}", *chosen)
+            words = [f"--job-dir={self._folder()}", f"--table={name}", f"--out={file}", *chosen]
+            self._tool.ask("table", "export", *words)
             found = read_safetensors(file, of_table=True)
         return found["ids"], found["values"]
 

@@ -85,7 +85,7 @@ class LocalTable:
         if self.is_elsewhere:
             name = self.table.name
             raise TrainingError(
-                f"the rows of table {name} lie in the job's checkpoints, and not in this process: give the layer those, "
+                f"the rows of table {name} lie in the job's checkpoints, and not in this process: give the layer those "
                 f"by layer.set_rows(*downpour.Job(JOB_DIR).table({name!r}))"
             )
 

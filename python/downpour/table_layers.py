@@ -14,8 +14,8 @@ from downpour.tables import MOST_TABLES, Block, Rows, Table, checked, keys_of
 
 
 class TableLayer(torch.nn.Module):
-    """What the two layers have in common. Its rows are no parameters: neither state_dict() nor an optimizer of torch has
-    them."""
+    """What the two layers have in common. Its rows are no parameters: neither state_dict() nor an optimizer of torch
+    has them."""
 
     def __init__(
         self,
@@ -91,7 +91,10 @@ class TableLayer(torch.nn.Module):
         rows, place = (self._rows, self._place) if self._rows else (Rows([self.table], LocalTables([self.local()])), 0)
         numbers = torch.from_numpy(rows.numbers(place, keys))
         leaves = [self._leaf(block) for block in rows.blocks[place]]
-        weight = torch.zeros(0, self.table.width) if not leaves else leaves[0] if len(leaves) == 1 else torch.cat(leaves)
+        if len(leaves) == 1:
+            weight = leaves[0]
+        else:
+            weight = torch.cat(leaves) if leaves else torch.zeros(0, self.table.width)
         return numbers.to(ids.device), weight.to(ids.device)
 
     @staticmethod
@@ -149,9 +152,10 @@ class EmbeddingBag(TableLayer):
         mode sum."""
         keys = self._keys(ids)
         if (offsets is None) != (ids.dim() == 2) or ids.dim() > 2:
+            has = "without" if offsets is None else "with"
             raise TrainingError(
-                f"the ids of {self._name()} have the shape {list(ids.shape)} {'without' if offsets is None else 'with'} "
-                "offsets: give ids [bags, ids of each] alone, or flat ids with offsets"
+                f"the ids of {self._name()} have the shape {list(ids.shape)} {has} offsets: give ids "
+                "[bags, ids of each] alone, or flat ids with offsets"
             )
         if offsets is None:
             offsets = torch.arange(ids.shape[0] + 1, device=ids.device) * ids.shape[1]
@@ -194,7 +198,7 @@ def layers_of(module: torch.nn.Module) -> tuple[list[Table], list[tuple[TableLay
             )
         layers.append((layer, place))
     if len(tables) > MOST_TABLES:
-        raise TrainingError(f"the model has {len(tables)} tables, but a job at most {MOST_TABLES}: let layers share some")
+        raise TrainingError(f"the model has {len(tables)} tables, a job at most {MOST_TABLES}: let layers share some")
     return tables, layers
 
 

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True)
 class Table:
-    """As model.tables of a job file has it, with its keys in the way of Python. docs/JOB_FILE.md says what they mean."""
+    """As model.tables of a job file has it, with keys in the way of Python. docs/JOB_FILE.md says what they mean."""
 
     name: str  # empty as long as no model gives it one
     width: int

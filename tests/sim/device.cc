@@ -213,7 +213,8 @@ void Device::End(Ticket ticket, const TrainStep& request) {
 void Device::Carry(Ticket ticket, const EvalStep& request) {
   Load(request.updates);
   const bool asks = plan_->device.asks_amid;
-  asks ? AskAmid(ticket, {.first_batch = request.first_batch, .batches = 1}, request) : End(ticket, request);
+  asks ? AskAmid(ticket, {.step = {}, .first_batch = request.first_batch, .batches = 1}, request)
+       : End(ticket, request);
 }
 
 void Device::End(Ticket ticket, const EvalStep& request) {

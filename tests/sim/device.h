@@ -5,8 +5,9 @@
 //
 // Order: one request at a time, in the order in which they came.
 // Findings: a step computed before every slice had values; values of the wrong size; a step computed without the job's
-//   Python code, or other code than the job's; rows that were not asked for, or some that were and are missing. Half of the devices have it already. The rest of the program run twice,
-//   or anything else behind it before the device is prepared again.
+//   Python code, or other code than the job's. Half of the devices have it already. Rows that were not asked for, or
+//   that were and are missing. The rest of the program run twice, or anything else behind it before the device is
+//   prepared again.
 #pragma once
 
 #include <cstdint>

@@ -100,8 +100,7 @@ void DrawLocalSteps(Prng& prng, FaultPlan& plan) {
 void DrawTables(Prng& prng, FaultPlan& plan) {
   JobSpec& job = plan.job;
   const TrainingSpec& training = job.training;
-  const bool may_have = training.consistency != Consistency::kSync && training.local_steps == 0 &&
-                        !training.pull_ahead;
+  const bool may_have = training.consistency != Consistency::kSync && training.local_steps == 0 && !training.pull_ahead;
   if (!may_have || !prng.Chance(0.4)) return;
   constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdagrad, OptimizerKind::kAdam,
                                       OptimizerKind::kFtrl};

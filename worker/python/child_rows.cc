@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<OfTable>> ReadAsked(const Json& asked, size_t tables)
   std::vector<OfTable> all;
   if (!asked.is_array()) return NotHonest("without saying of which tables");
   for (const Json& one : asked) {
-    const bool is_pair = one.is_array() && one.size() == 2 && one[0].is_number_unsigned() && one[1].is_number_unsigned();
+    const bool is_pair =
+        one.is_array() && one.size() == 2 && one[0].is_number_unsigned() && one[1].is_number_unsigned();
     if (!is_pair) return NotHonest("without saying of which table, and how many");
     const auto table = one[0].get<uint64_t>();
     if (table >= tables) return NotHonest(absl::StrCat("of table ", table, ", of which there are ", tables));

@@ -2,7 +2,7 @@
 //
 //   ChildRows rows(&grid, memory);
 //   rows.Begin();                                            // a step, or an evaluation
-//   absl::StatusOr<SliceValues> keys = rows.Ask(asked);      // what the child says that it needs; once or several times
+//   absl::StatusOr<SliceValues> keys = rows.Ask(asked);      // as the child says that it needs; any number of times
 //   status = rows.Lay(request.updates);                      // the answers of the buckets
 //   rows.AppendGradients(&slices);
 //

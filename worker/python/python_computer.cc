@@ -93,9 +93,9 @@ class PythonComputer::Session {
     std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
     session->code_ = std::move(code);
     const SliceGrid& of = session->grid_;
-    auto child = PythonChild::Start(options, job.python, session->code_.path,
-                                    {.bytes = (1 + kGradientSets) * session->region_,
-                                     .row_bytes = ChildRows::BytesOf(ChildRows::MostNumbers(of))});
+    auto child = PythonChild::Start(
+        options, job.python, session->code_.path,
+        {.bytes = (1 + kGradientSets) * session->region_, .row_bytes = ChildRows::BytesOf(ChildRows::MostNumbers(of))});
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
     session->rows_ = ChildRows(&of, session->child_->row_memory());
@@ -271,15 +271,14 @@ class PythonComputer::Session {
     if (!trained.ok()) return FailureOf(trained.status());
     const AtHand step = *at_hand_;
     if (trained->examples != step.ids.size()) {
-      return FailureOf(absl::AbortedError(absl::StrCat("the Python process trained ", trained->examples,
-                                                       " examples of ", step.ids.size())));
+      return FailureOf(absl::AbortedError(
+          absl::StrCat("the Python process trained ", trained->examples, " examples of ", step.ids.size())));
     }
     at_hand_.reset();
-    Gradients gradients{
-        .slices = slicer_.SliceGradients({step.lease, step.step}, std::move(trained->gradients)),
-        .last = true,
-        .loss_sum = trained->loss_sum,
-        .examples = step.ids.size()};
+    Gradients gradients{.slices = slicer_.SliceGradients({step.lease, step.step}, std::move(trained->gradients)),
+                        .last = true,
+                        .loss_sum = trained->loss_sum,
+                        .examples = step.ids.size()};
     rows_.AppendGradients(&gradients.slices);
     return gradients;
   }
