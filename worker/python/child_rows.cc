@@ -114,14 +114,14 @@ absl::Status ChildRows::Lay(const SliceValues& updates) {
   for (const auto& [id, rows] : updates) {
     if (!grid_->Contains(id) || !grid_->IsBucket(id)) continue;
     const Bucket& bucket = buckets_[static_cast<size_t>(grid_->at(id).offset)];
-    size_t at = 0;
-    for (size_t i = bucket.asked; i < bucket.rows.size(); ++i) {
+    size_t at = 0, i = bucket.asked;
+    for (; i < bucket.rows.size(); ++i) {
       const size_t bytes = grid_->row_widths[bucket.rows[i].table] * sizeof(float);
       if (bytes > rows.size() - at) break;
       std::memcpy(values() + bucket.rows[i].first, rows.data() + at, bytes);
       at += bytes;
     }
-    if (bucket.rows.size() == bucket.asked || at != rows.size()) {
+    if (i < bucket.rows.size() || i == bucket.asked || at != rows.size()) {
       return absl::InvalidArgumentError(absl::StrCat("rows of ", rows.size(), " bytes that are not those of the keys"));
     }
     --missing;
