@@ -208,19 +208,25 @@ Json OfTable(const ModelTable& table) {
   return json;
 }
 
+void AddTables(const ModelSpec& model, Json* json) {
+  for (const ModelTable& table : model.tables) (*json)["tables"].push_back(OfTable(table));
+  if (model.has_tables()) (*json)["tableBuckets"] = model.table_buckets;
+}
+
 Json OfModel(const ModelSpec& model) {
   if (model.is_own()) {
     Json variables = Json::array();
     for (const OwnVariableSpec& variable : model.variables) {
       variables.push_back({{"name", variable.name}, {"shape", variable.shape}, {"trainable", variable.trainable}});
     }
-    return {{"variables", variables}, {"classes", model.classes}, {"initializeFrom", model.initialize_from}};
+    Json json = {{"variables", variables}, {"classes", model.classes}, {"initializeFrom", model.initialize_from}};
+    AddTables(model, &json);
+    return json;
   }
   Json layers = Json::array();
   for (const LayerSpec& layer : model.layers) layers.push_back(OfLayer(layer));
   Json json = {{"inputs", OfInputs(model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, model.loss)}};
-  for (const ModelTable& table : model.tables) json["tables"].push_back(OfTable(table));
-  if (model.has_tables()) json["tableBuckets"] = model.table_buckets;
+  AddTables(model, &json);
   if (!model.initialize_from.empty()) json["initializeFrom"] = model.initialize_from;
   return json;
 }

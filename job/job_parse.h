@@ -34,7 +34,7 @@ std::vector<std::string> ComparableMetrics(const JobSpec& job);
 // `job`: all else of it.
 void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop);
 void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python);
-void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own);
+void ReadOwnVariables(MapReader& model, const DataSpec& data, JobErrors& errors, ModelSpec* own);
 // A job has a module of its own, variables of its own and data of its own, or none of them.
 void CheckOwnModel(const YamlNode& root, const JobSpec& job, JobErrors& errors);
 // `data`: which has the columns that inputs may name.

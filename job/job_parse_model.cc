@@ -175,7 +175,7 @@ void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& da
   MapReader reader(node, path, errors);
   reader.Text("initializeFrom", &model->initialize_from);
   if (reader.Find("variables") != nullptr) {
-    ReadOwnVariables(reader, errors, model);
+    ReadOwnVariables(reader, data, errors, model);
     return reader.Finish();
   }
   reader.FailOnlyWith("classes", "variables", "this model has layers");

@@ -71,10 +71,10 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
   reader.Finish();
 }
 
-void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own) {
+void ReadOwnVariables(MapReader& model, const DataSpec& data, JobErrors& errors, ModelSpec* own) {
   own->loss = Loss::kOwn;
   model.Require("initializeFrom");  // nothing else says how they begin
-  for (const char* key : {"inputs", "layers", "loss", "tables", "tableBuckets"}) {
+  for (const char* key : {"inputs", "layers", "loss"}) {
     model.FailOnlyWith(key, "layers", "this model has variables, which the user's Python code computes");
   }
   const YamlNode* node = model.Find("variables");
@@ -89,6 +89,7 @@ void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own) {
     errors.Add(*node, path, absl::StrCat("hold more than ", kMaxModelElements, " numbers"));
   }
   model.Integer("classes", 0, kMostClasses, &own->classes);
+  ReadTables(model, data, errors, own);
 }
 
 void CheckOwnModel(const YamlNode& root, const JobSpec& job, JobErrors& errors) {

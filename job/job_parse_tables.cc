@@ -77,7 +77,7 @@ void ReadTables(MapReader& model, const DataSpec& data, JobErrors& errors, Model
   const YamlNode* node = model.Find("tables");
   model.Integer("tableBuckets", 1, kMostTableBuckets, &spec->table_buckets);
   if (node == nullptr) return model.FailOnlyWith("tableBuckets", "tables", "this model has none");
-  if (!data.has_records()) {
+  if (!data.has_records() && data.format != kPythonFormat) {
     model.Fail(*node, "tables", "are read by columns of data, but data.format is " + data.format,
                "use csv, jsonl, libsvm or tfrecord");
   }
@@ -128,10 +128,6 @@ void CheckTablesAreRead(const YamlNode& tables, const std::string& path, const M
 
 void CheckTables(const YamlNode& root, const JobSpec& job, JobErrors& errors) {
   if (!job.model.has_tables()) return;
-  if (const YamlNode* python = root.Find("python")) {
-    errors.Add(*python, "python", "model.tables are computed with by layers alone, not by Python code in this version",
-               "leave it out");
-  }
   const auto refuse = [&](const char* key, const std::string& what, const std::string& remedy) {
     const std::string rows = "does not go with model.tables in this version: ";
     errors.Add(*root.Find("training")->Find(key), absl::StrCat("training.", key), rows + what, remedy);

@@ -426,7 +426,9 @@ void Trainer::Run(const ComputeRequest& request, const Done& done) {
     auto found = session_->Find(*find);
     return found.ok() ? done(absl::OkStatus(), *std::move(found)) : done(found.status(), {});
   }
-  auto evaluated = session_->Evaluate(std::get<EvalStep>(request));
+  const auto* evaluate = std::get_if<EvalStep>(&request);
+  if (evaluate == nullptr) return done(absl::UnimplementedError("layers know all keys before a step"), {});
+  auto evaluated = session_->Evaluate(*evaluate);
   evaluated.ok() ? done(absl::OkStatus(), *evaluated) : done(evaluated.status(), {});
 }
 

@@ -60,19 +60,26 @@ struct EvalStep {
 // The rest of the user's program, behind its fit(), with these values. It may take hours. Then the device is to be
 // prepared again before it can do anything else.
 struct EpilogueStep {
-  SliceValues values;   // of all slices, float32 whatever the wire is
+  SliceValues values;   // of all slices of variables, float32 whatever the wire is
   std::string history;  // JSON, as EpilogueGrant has it
 };
 
 // Which rows of tables a step needs, or part of an evaluation: comes right before its TrainStep or EvalStep, whose
-// updates then have them, where the model has tables.
+// updates then have them, where the model has tables. A device that cannot know ahead names none, and ends that step by
+// KeysFound once it comes to them.
 struct FindKeys {
   std::optional<std::pair<LeaseId, Step>> step;  // nothing: it is the evaluation's
   uint64_t first_batch = 0;
   uint64_t batches = 0;
 };
 
-using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep, EpilogueStep, FindKeys>;
+// The rows of the KeysFound that ended a TrainStep or an EvalStep: it goes on where it stopped, and ends as that would.
+struct MoreRows {
+  SliceValues rows;      // of each bucket that was named
+  bool in_vain = false;  // nobody wants what becomes of it, and rows do not come: any will do
+};
+
+using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep, EpilogueStep, FindKeys, MoreRows>;
 
 struct Prepared {
   uint64_t train_examples = 0;
@@ -97,7 +104,8 @@ struct Gradients {
   uint64_t examples = 0;
 };
 
-// Of each bucket in which keys fall, those keys, each once (runtime/row_frames.h).
+// Of each bucket in which keys fall, those keys, each once (runtime/row_frames.h). In a step also what is needed beyond
+// what came before; then no part of its gradients has come yet.
 struct KeysFound {
   SliceValues keys;
 };
@@ -125,7 +133,8 @@ struct EpilogueEnded {
 using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing, EpilogueEnded, KeysFound>;
 
 // Order: Run has one request at a time, from one thread. It calls `done` at least once; the last call is the request's
-//   end (an error, Prepared, Evaluated, EpilogueEnded, KeysFound, or Gradients with `last`).
+//   end (an error, Prepared, Evaluated, EpilogueEnded, KeysFound, or Gradients with `last`). Where KeysFound ends a
+//   step the next request is MoreRows or Prepare.
 class Computer {
  public:
   using Done = std::function<void(absl::Status, ComputeResult)>;

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/prng.h"
+#include "schema/limits.h"
 
 namespace downpour {
 namespace {
@@ -133,6 +134,13 @@ bool AreInBucket(const Payload& frame, size_t tables, uint32_t bucket, uint32_t 
     }
   }
   return true;
+}
+
+absl::Status CheckRowsOfBucket(size_t bytes) {
+  if (bytes <= kMaxFrameBytes) return absl::OkStatus();
+  return absl::CancelledError(
+      absl::StrCat("a step needs ", bytes, " bytes of rows of one bucket, of at most ", kMaxFrameBytes,
+                   ": give the job more buckets (model.tableBuckets) or smaller batches"));
 }
 
 size_t AnswerBytes(const Payload& keys, absl::Span<const uint32_t> widths) {

@@ -23,7 +23,7 @@ void EpilogueWork::Advance(Time now, MemberSession& session, const SliceGrid& gr
     next_report_ = now + session.timing().control_retry;
   }
   if (at_ != At::kFetching) return;
-  while (asked_.size() < kAtOnce && next_ < grid.size()) {
+  while (asked_.size() < kAtOnce && next_ < grid.dense()) {
     asked_[grid.slices[next_++].id] = {.again = Time{}, .wait = session.timing().control_retry};
   }
   for (auto& [slice, asked] : asked_) {

@@ -8,7 +8,8 @@
 //
 // Order: the program runs once in a process. A newer attempt takes over what an older one began: its chief, or the one
 //   before, did not hear how that ended.
-// Shapes: values are float32, whatever the job's wire is.
+// Shapes: values are float32, whatever the job's wire is. Rows of tables are not among them: they may be more than a
+//   worker can hold.
 // Cost: kAtOnce records of at most kMaxRecordBytes under way.
 // Errors: INVALID_ARGUMENT or DATA_LOSS for a record that is not that slice's; it is asked for again.
 // Tests: tests/scenario/worker_runs_the_rest_of_the_program.txt, tests/sim.
@@ -36,7 +37,7 @@ class EpilogueWork {
   // From its grant to its end there is no other work here.
   bool active() const { return at_ == At::kFetching || at_ == At::kRunning; }
   bool running() const { return at_ == At::kRunning; }
-  bool HasAll(const SliceGrid& grid) const { return at_ == At::kFetching && values_.size() == grid.size(); }
+  bool HasAll(const SliceGrid& grid) const { return at_ == At::kFetching && values_.size() == grid.dense(); }
 
   // Asks for records, and says again how the program ended.
   void Advance(Time now, MemberSession& session, const SliceGrid& grid, Effects& effects);
@@ -50,7 +51,7 @@ class EpilogueWork {
   uint64_t attempt_ = 0;
   std::string history_;
   std::map<SliceId, Payload> values_;
-  size_t next_ = 0;  // of the grid's slices, in order: the first that was not asked for
+  size_t next_ = 0;  // of the variables' slices, in order: the first that was not asked for
   struct Asked {
     Time again;     // is when it is asked for once more
     Duration wait;  // to the time after that: a slow link has the first copies still to bring

@@ -327,9 +327,9 @@ void Exchange::Want(SliceValues keys) {
   pull_.Want(std::move(keys));
 }
 
-void Exchange::BeginPull(Time now, Effects& effects) {
+void Exchange::BeginPull(Time now, Effects& effects, PullRound::Of of) {
   if (pull_.under_way()) return;
-  pull_.Begin();
+  pull_.Begin(of);
   Flush(now, effects);
 }
 

@@ -86,9 +86,10 @@ class Exchange {
   // Which rows of buckets the next pulls bring; not while one is under way.
   void Want(SliceValues keys);
   bool pulling() const { return pull_.under_way(); }
-  // Asks for all slices of variables and those rows, unless that is under way.
-  void BeginPull(Time now, Effects& effects);
+  // Asks for all slices of variables and those rows, or for the rows alone, unless a round is under way.
+  void BeginPull(Time now, Effects& effects, PullRound::Of of = PullRound::Of::kAll);
   bool fresh() const { return pull_.fresh(); }
+  bool has_rows() const { return pull_.has_rows(); }
   uint64_t pulls_begun() const { return pull_.begun(); }
   const ParameterSet& TakePulled() {
     pull_.TakePulled();

@@ -1,6 +1,7 @@
 #include "worker/parameter_set.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/prng.h"
 
@@ -18,6 +19,15 @@ VersionSummary Summarize(const ParameterSet& parameters) {
   return summary;
 }
 
+SliceValues RowsOf(const ParameterSet& parameters) {
+  SliceValues rows;
+  for (size_t bucket = parameters.dense; bucket < parameters.values.size(); ++bucket) {
+    if (parameters.values[bucket].empty()) continue;
+    rows.emplace_back(SliceId{static_cast<uint32_t>(bucket)}, parameters.values[bucket]);
+  }
+  return rows;
+}
+
 SliceValues DeviceParameters::Load(const ParameterSet& wanted) {
   SliceValues updates;
   for (size_t slice = 0; slice < loaded_.size(); ++slice) {
@@ -25,10 +35,7 @@ SliceValues DeviceParameters::Load(const ParameterSet& wanted) {
     loaded_[slice] = wanted.versions[slice];
     updates.emplace_back(SliceId{static_cast<uint32_t>(slice)}, wanted.values[slice]);
   }
-  for (size_t bucket = loaded_.size(); bucket < wanted.values.size(); ++bucket) {
-    if (wanted.values[bucket].empty()) continue;
-    updates.emplace_back(SliceId{static_cast<uint32_t>(bucket)}, wanted.values[bucket]);
-  }
+  for (auto& rows : RowsOf(wanted)) updates.push_back(std::move(rows));
   return updates;
 }
 

@@ -26,6 +26,9 @@ struct ParameterSet {
   std::vector<Payload> values;    // of a bucket that has no such rows: empty
 };
 
+// Of the buckets that have any.
+SliceValues RowsOf(const ParameterSet& parameters);
+
 // What a result computed on these parameters names as their versions: those of variables.
 struct VersionSummary {
   uint64_t digest = 0;

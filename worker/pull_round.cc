@@ -19,8 +19,9 @@ void PullRound::Want(SliceValues keys) {
   fresh_ = false;
 }
 
-void PullRound::Begin() {
+void PullRound::Begin(Of of) {
   CHECK(!under_way());
+  of_ = of;
   for (const Slice& slice : grid_.slices) wanted_[ToNumber(slice.id)] = IsNeeded(slice.id);
   missing_ = static_cast<size_t>(std::count(wanted_.begin(), wanted_.end(), true));
   fresh_ = missing_ == 0;  // where all is rows, and none is needed

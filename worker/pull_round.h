@@ -2,7 +2,7 @@
 // when to ask again.
 //
 //   round.Want(keys);                 // of buckets, for the rounds from now on
-//   round.Begin();
+//   round.Begin(PullRound::Of::kAll);
 //   while (auto pull = round.Next(now, from, link, map, have)) effects.SendTo(link.peer, *pull);
 //   round.Receive(reply, link, now + pause, [&](const PullReply::Item& item) {...});
 //   if (round.fresh()) { ...compute on them...; round.TakePulled(); }
@@ -29,16 +29,19 @@ namespace downpour {
 
 class PullRound {
  public:
+  enum class Of { kAll, kRows };  // of what a round is
+
   explicit PullRound(const SliceGrid* grid) : grid_(*grid), rows_(grid->size()), wanted_(grid->size()) {}
 
   bool under_way() const { return missing_ > 0; }
-  bool fresh() const { return fresh_; }
+  bool fresh() const { return fresh_ && of_ == Of::kAll; }
+  bool has_rows() const { return fresh_; }   // whatever else the round was of
   uint64_t begun() const { return begun_; }  // rounds so far
 
   // By bucket, as runtime/row_frames.h has them. A bucket without keys is not asked. What was pulled is not fresh any
   // more, and a round under way begins again for buckets: so not while one is.
   void Want(SliceValues keys);
-  void Begin();  // not while one is under way
+  void Begin(Of of);  // not while one is under way
   void TakePulled() { fresh_ = false; }
   void Abandon(PlacementMap& map);
 
@@ -103,7 +106,9 @@ class PullRound {
   };
   // What comes for the slice, and the keys that go for it.
   uint64_t BytesOf(SliceId slice) const { return AnswerBytesOf(slice) + rows_[ToNumber(slice)].keys.size(); }
-  bool IsNeeded(SliceId slice) const { return !grid_.IsBucket(slice) || !rows_[ToNumber(slice)].keys.empty(); }
+  bool IsNeeded(SliceId slice) const {
+    return grid_.IsBucket(slice) ? !rows_[ToNumber(slice)].keys.empty() : of_ == Of::kAll;
+  }
 
   // While a round is under way each slice is wanted, in exactly one request, or here.
   const SliceGrid& grid_;
@@ -112,6 +117,7 @@ class PullRound {
   std::vector<Request> requests_;  // unanswered, oldest first; each has room in its link's window
   size_t missing_ = 0;             // slices whose values are not here
   bool fresh_ = false;             // all came since Begin, none was used, none has moved since
+  Of of_ = Of::kAll;               // the round that was begun last
   uint64_t begun_ = 0;             // rounds so far: a step waits for one that began after its predecessor's push
   uint64_t last_request_ = 0;      // never given twice, so a late answer finds no request
 };

@@ -12,6 +12,7 @@ namespace downpour {
 
 void Schedule::Advance(Time now, Effects& effects) {
   if (pulling_since_ && exchange_.fresh()) pulls_.Add(now - *std::exchange(pulling_since_, std::nullopt));
+  if (waits_for_rows()) BringRows(now, effects);
   if (idle()) BeginNext(now, effects);
   if (!idle()) PullAhead(now, effects);
 }
@@ -80,6 +81,42 @@ bool Schedule::HasRowsFor(const RowsFor& wanted, Time now, Effects& effects) {
   Begin(find, std::move(finding), now, effects);
   return false;
 }
+
+// Rows are of later pulls than the variables of the same step, which stay as they were loaded. For a lease that is not
+// held any more nothing is pulled.
+void Schedule::BringRows(Time now, Effects& effects) {
+  if (!running_->evaluates && LeaseOfRunning() == nullptr) return LetGo(effects);
+  if (found_) {
+    if (exchange_.pulling()) return;
+    exchange_.Want(*std::exchange(found_, std::nullopt));
+  }
+  if (!exchange_.has_rows()) return exchange_.BeginPull(now, effects, PullRound::Of::kRows);
+  const ParameterSet& pulled = exchange_.TakePulled();
+  MoreRows more{.rows = RowsOf(pulled)};
+  running_->has_asked.resize(grid_.size());
+  for (const auto& [bucket, rows] : running_->evaluates ? SliceValues() : more.rows) {
+    const size_t slice = ToNumber(bucket);
+    if (!running_->has_asked[slice]) running_->computed_from[slice] = pulled.versions[slice];
+    running_->has_asked[slice] = true;
+  }
+  GoOn(std::move(more), effects);
+}
+
+void Schedule::LetGo(Effects& effects) {
+  if (!waits_for_rows()) return;
+  running_->in_vain = true;
+  found_.reset();
+  GoOn({.rows = {}, .in_vain = true}, effects);
+}
+
+void Schedule::GoOn(MoreRows more, Effects& effects) {
+  running_->waits = false;
+  running_->ticket = Ticket{next_ticket_++};
+  effects.Add(Compute{running_->ticket, std::move(more)});
+}
+
+// Null: nobody takes its gradients.
+HeldLease* Schedule::LeaseOfRunning() { return running_->in_vain ? nullptr : exchange_.Find(running_->lease); }
 
 void Schedule::Pull(Time now, Effects& effects) {
   if (!pulling_since_) pulling_since_ = now;
@@ -151,7 +188,7 @@ void Schedule::End(Time now) {
 }
 
 std::string Schedule::Late(Time now, Duration patience) const {
-  if (idle() || now - running_->began < std::max(patience, 10 * longest_)) return "";
+  if (idle() || running_->waits || now - running_->began < std::max(patience, 10 * longest_)) return "";
   if (running_->evaluates) return "an evaluation";
   return absl::StrCat("step ", running_->step, " of lease ", ToNumber(running_->lease));
 }
@@ -165,9 +202,13 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     const char* whose = absl::IsUnavailable(done.status) ? "" : "the device failed: ";
     return absl::InternalError(absl::StrCat(whose, done.status.message()));
   }
-  if (auto* found = std::get_if<KeysFound>(&done.result); found != nullptr && running_->finds) {
+  if (auto* found = std::get_if<KeysFound>(&done.result)) {
     if (absl::Status received = Receive(*found); !received.ok()) return received;
-    End(now);
+    if (running_->finds) {
+      End(now);
+    } else {
+      running_->waits = true;
+    }
     return absl::OkStatus();
   }
   auto* const gradients = std::get_if<Gradients>(&done.result);
@@ -195,17 +236,15 @@ absl::Status Schedule::Receive(KeysFound& found) {
       return absl::InternalError(absl::StrCat("the device found keys of slice ", ToNumber(bucket)));
     }
     const size_t bytes = keys.size() + AnswerBytes(keys, grid_.row_widths);
-    if (bytes <= kMaxFrameBytes) continue;
-    return absl::CancelledError(  // it would need them at any worker
-        absl::StrCat("a step needs ", bytes, " bytes of rows of one bucket, of at most ", kMaxFrameBytes,
-                     ": give the job more buckets (model.tableBuckets) or smaller batches"));
+    if (absl::Status status = CheckRowsOfBucket(bytes); !status.ok()) return status;
   }
-  if (rows_for_) found_ = std::move(found.keys);  // else the device was prepared anew meanwhile
+  // Else the device was prepared anew meanwhile.
+  if (rows_for_ || !running_->finds) found_ = std::move(found.keys);
   return absl::OkStatus();
 }
 
 absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects) {
-  HeldLease* lease = exchange_.Find(running_->lease);
+  HeldLease* lease = LeaseOfRunning();
   for (auto& [slice, gradient] : gradients.slices) {
     if (!grid_.Contains(slice) || !Fits(slice, gradient)) {
       return absl::InternalError(

@@ -8,7 +8,7 @@
 //   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged. Where the job pulls
 //   ahead they are pulled while the step before is computed: after the one before that was pushed.
 //   Of a model with tables the device first tells which rows a step, or a batch of an evaluation, needs; then these are
-//   pulled with the rest.
+//   pulled with the rest. Where it finds amid the step that it needs others, it waits: they alone are pulled.
 //   A request to the user's Python code is late after 10 times what the longest one took, and no sooner than its job's
 //   CodePatience.
 // Errors: a device that fails or computes other shapes than the model's is a Status; the worker ends.
@@ -53,11 +53,14 @@ class Schedule {
   void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
   void Tick(Time now, Effects& effects);
   void UsePullAhead(bool pull_ahead) { pull_ahead_ = pull_ahead; }
-  // The device is prepared again, behind what it is at.
+  // The device is prepared again, behind what it is at. A step in which it waits for rows has no end then.
   void ForgetDevice() {
     device_ = DeviceParameters(grid_.dense());
     rows_for_.reset();
+    if (waits_for_rows()) running_.reset();
   }
+  // There is no other work to come: a device that waits for rows, which may not come, is to end its step without.
+  void LetGo(Effects& effects);
   // Drops evaluation; what the device is at goes on.
   void Clear() {
     eval_ = {};
@@ -66,6 +69,7 @@ class Schedule {
   }
 
   bool idle() const { return !running_.has_value(); }
+  bool waits_for_rows() const { return running_ && running_->waits; }
   // The request that the device is at, where that is late; else empty.
   std::string Late(Time now, Duration patience) const;
   // Of what Receive returned; none: something else failed than the job's own code, or what it asks for.
@@ -90,10 +94,13 @@ class Schedule {
     Ticket ticket{};
     bool evaluates = false;
     bool finds = false;  // keys, for either
+    bool waits = false;  // for rows, amid either
+    bool in_vain = false;
     LeaseId lease{};
     Step step = 0;
-    std::vector<Version> computed_from;
-    std::vector<bool> delivered;  // slices whose gradients came
+    std::vector<Version> computed_from;  // of a bucket that was asked twice the older one
+    std::vector<bool> has_asked;         // buckets, since it began
+    std::vector<bool> delivered;         // slices whose gradients came
     Time began;
     Time pull_at;  // for the step after it, where the job pulls ahead
   };
@@ -110,6 +117,9 @@ class Schedule {
   void BeginEvaluation(Time now, Effects& effects);
   bool HasRowsFor(const RowsFor& wanted, Time now, Effects& effects);
   absl::Status Receive(KeysFound& found);
+  void BringRows(Time now, Effects& effects);
+  void GoOn(MoreRows more, Effects& effects);
+  HeldLease* LeaseOfRunning();
   void Pull(Time now, Effects& effects);
   void PullAhead(Time now, Effects& effects);
   void PlanPull(Time now, Running& training, Effects& effects);

@@ -129,7 +129,8 @@ void WorkerRole::Impl::Step(Time now, Input input, Effects& effects) {
   if (!ready()) return;
   ReportDone();
   RunEpilogue();
-  if (!session_.leaving() && !epilogue_.active() && !spent_) schedule_->Advance(now_, *out_);
+  if (epilogue_.active()) return schedule_->LetGo(*out_);
+  if (!session_.leaving() && !spent_) schedule_->Advance(now_, *out_);
 }
 
 void WorkerRole::Impl::On(Tick&) {
@@ -177,7 +178,7 @@ bool WorkerRole::Impl::MayLeave() const {
   if (!ready() || now_ >= session_.leave_by()) return true;
   if (epilogue_.running()) return false;
   const bool hears = session_.member();  // else nobody takes a report
-  return schedule_->idle() &&
+  return (schedule_->idle() || schedule_->waits_for_rows()) &&
          std::all_of(exchange_->leases().begin(), exchange_->leases().end(), [&](const auto& lease) {
            return lease.in_flight.step_count() == 0 && !(hears && lease.progress.Done());
          });
@@ -318,9 +319,10 @@ std::string WorkerRole::Impl::WaitingFor() const {
   const bool may_hang = !job_.python.module.empty();  // others are slow, but never do
   const std::string late = may_hang ? schedule_->Late(now_, patience) : "";
   if (!late.empty()) return absl::StrCat("its Python code to compute ", late);
+  const std::string by = exchange_->Owing();
+  if (schedule_->waits_for_rows()) return absl::StrCat("rows of tables", by.empty() ? "" : " from ", by);
   if (!schedule_->idle()) return "";
   if (exchange_->leases().empty()) return "work";
-  const std::string by = exchange_->Owing();
   if (exchange_->fresh()) return absl::StrCat("pushes to be acknowledged", by.empty() ? "" : " by ", by);
   return absl::StrCat("parameters", by.empty() ? "" : " from ", by);
 }

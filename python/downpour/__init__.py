@@ -8,6 +8,8 @@
 docs/PYTHON.md in the repository has a walk through all calls.
 """
 
+from typing import Any
+
 from downpour.errors import (
     DownpourError,
     JobCancelled,
@@ -21,10 +23,22 @@ from downpour.job import Job, run
 from downpour.status import Status
 from downpour.training import fit, is_master, push, steps
 
+
+def __getattr__(name: str) -> Any:
+    """The layers, which need torch."""
+    if name not in ("Embedding", "EmbeddingBag"):
+        raise AttributeError(f"module 'downpour' has no attribute {name!r}")
+    from downpour import table_layers
+
+    return getattr(table_layers, name)
+
+
 __version__ = "0.1.0"  # as meson.build has it; tests/python holds it against `downpour --version`
 
 __all__ = [
     "DownpourError",
+    "Embedding",
+    "EmbeddingBag",
     "Job",
     "JobCancelled",
     "JobFailed",

@@ -21,6 +21,7 @@ def _read_only(values: numpy.ndarray) -> numpy.ndarray:
 class ArrayModel:
     """The dict's arrays become views of the memory, so its entries are replaced once, and the dict stays the same."""
 
+    tables: list = []  # of rows, which only models of torch have
     only_reads = True  # the parameters, which it may thus not be able to write at all
 
     def __init__(self, values: dict[str, numpy.ndarray]) -> None:
@@ -47,7 +48,7 @@ class ArrayModel:
         """Copies of what the variables are now."""
         return {name: numpy.array(value, order="C") for name, value in self.module.items()}
 
-    def bind(self, memory: Memory) -> None:
+    def bind(self, memory: Memory, rows: None = None) -> None:
         """From now on the memory has the parameters and is given the gradients."""
         self._memory = memory
         for variable, values in zip(self.variables, memory.parameters):

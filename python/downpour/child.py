@@ -36,7 +36,7 @@ def main(words: list[str]) -> NoReturn:
     work: Optional[modes.Work] = None
     if options.verb == "work":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's
-        work = modes.Work(options.channel, options.memory, options.task, options.patience)
+        work = modes.Work(options.channel, options.memory, options.task, options.patience, options.rows)
     mode = modes.current = work or modes.Describe(options.out, options.until)
     try:
         if options.environment:
@@ -67,6 +67,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     describe.add_argument("--until", type=float)
     work.add_argument("--channel", type=int, required=True)
     work.add_argument("--memory", type=int, required=True)
+    work.add_argument("--rows", type=int)
     work.add_argument("--task", default="")
     work.add_argument("--patience", type=float, default=modes.Work.patience)
     for verb in (describe, work):

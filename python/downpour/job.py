@@ -147,6 +147,20 @@ class Job:
             self._tool.ask("export", f"--job-dir={self._folder()}", f"--out={file}", *chosen)
             return read_safetensors(file)
 
+    def table(self, name: str, checkpoint: Optional[str] = None) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """(ids, values) of all rows of a table: int64 [n] and float32 [n, width], in the order of the checkpoint.
+
+        `checkpoint`, memory and errors are as for state_dict(). For a few rows of a large table there is
+        `downpour table get`.
+        """
+        chosen = [] if checkpoint is None else [f"--checkpoint={checkpoint}"]
+        with tempfile.TemporaryDirectory(prefix="downpour-") as folder:
+            file = os.path.join(folder, "table.safetensors")
+            words = [f"--job-dir={self._folder()}", f"--table={name}", f"--out={file}", *chosen]
+            self._tool.ask("table", "export", *words)
+            found = read_safetensors(file, of_table=True)
+        return found["ids"], found["values"]
+
     def load_state_dict(
         self,
         module: Optional[torch.nn.Module] = None,

@@ -124,6 +124,8 @@ class KerasModel:
     The states of random generators are not variables: each batch sets them by what the plan has seeded NumPy with.
     """
 
+    tables: list = []  # of rows, which only models of torch have
+
     def __init__(self, model: keras.Model) -> None:
         if not getattr(model, "compiled", False) or not model.built:
             raise TrainingError("the model is not built or not compiled: give it an Input and call model.compile()")
@@ -156,7 +158,7 @@ class KerasModel:
     def release(self) -> None:
         """Nothing: the variables are the model's own."""
 
-    def bind(self, memory: Memory) -> None:
+    def bind(self, memory: Memory, rows: None = None) -> None:
         """From now on the memory has the parameters and is given the gradients."""
         self._memory = memory
 

@@ -10,6 +10,7 @@ import numpy
 from downpour.early_stop import EarlyStop
 from downpour.job_settings import section
 from downpour.local_optimizer import LocalOptimizer
+from downpour.local_tables import LocalTables
 from downpour.modes import Mode
 from downpour.run import Batch, Run, Sums
 from downpour.variables import Memory
@@ -43,14 +44,24 @@ class Local(Mode):
         optimizer = section(run.settings, "training.optimizer")
         self._optimizer = LocalOptimizer(optimizer, run.model.variables, memory, steps)
         self._evaluates_every = run.settings.get("training.evaluateEveryEpochs", 1)
+        self._job_steps = steps
         self._stop = EarlyStop(section(run.settings, "training.stopEarly") or None, memory)
         return memory
+
+    def row_source(self, run: Run) -> LocalTables:
+        tables = run.model.local_tables()
+        for number, table in enumerate(tables):
+            if not len(table):  # else it goes on with what it has, as the parameters do
+                table.number, table.seed = number, run.settings.get("seed", 1)
+        self._tables = LocalTables(tables, self._job_steps)
+        return self._tables
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:
         draws = numpy.random.Generator(numpy.random.PCG64(run.settings.get("seed", 1)))
         for epoch in range(1, self._epochs + 1):
             order = draws.permutation(run.train.count)
             self._sums = Sums()
+            self._run = run
             for first in range(0, run.train.count, self._size):
                 numbers = order[first : first + self._size].tolist()
                 yield [Batch(numbers, int(draws.integers(2**64, dtype=numpy.uint64)))]
@@ -81,6 +92,8 @@ class Local(Mode):
         self._sums.loss += sums.loss
         self._sums.examples += sums.examples
         self._optimizer.apply()
+        if self._run.rows is not None and not self._tables.push(self._run.rows.blocks):
+            self._optimizer.skip()
 
 
 def line_of(entry: dict[str, Any]) -> str:

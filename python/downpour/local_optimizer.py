@@ -46,6 +46,10 @@ class LocalOptimizer:
         count, self._skipped = self._skipped, 0
         return f"; {count} gradients were not finite and had no effect" if count else ""
 
+    def skip(self) -> None:
+        """A gradient that is not this object's was left out, too."""
+        self._skipped += 1
+
     def apply(self) -> None:
         """One step."""
         share = rate_share(self._settings.get("schedule", {}), self._steps, self._job_steps)
@@ -74,50 +78,61 @@ class LocalOptimizer:
                 gradient *= numpy.float32(most / norm)
 
     def _update(self, index: int, w: numpy.ndarray, g: numpy.ndarray, share: float) -> None:
-        own, (a, b), kind = self._own[index], self._slots[index], self._settings["name"]
-        rate, decay = own["learningRate"] * share, own["weightDecay"]
-        shrink = rate * decay if kind == "adamw" else 0.0
-        if decay and kind != "adamw":
-            g = g + numpy.float32(decay) * w
-        if kind == "sgd":
-            w -= numpy.float32(rate) * g
-        elif kind in ("momentum", "nesterov"):
-            a *= numpy.float32(own["momentum"])
-            a += g
-            w -= numpy.float32(rate) * (a if kind == "momentum" else numpy.float32(own["momentum"]) * a + g)
-        elif kind in ("adagrad", "rmsprop"):
-            keep = own["alpha"] if kind == "rmsprop" else 1.0
-            a *= numpy.float32(keep)
-            a += numpy.float32(1 - keep if kind == "rmsprop" else 1) * g * g
-            start = numpy.float32(own.get("initialAccumulator", 0))
-            w -= numpy.float32(rate) * g / (numpy.sqrt(a + start) + numpy.float32(own["epsilon"]))
-        elif kind in ("adam", "adamw"):
-            self._adam(own, self._updates[index], (w, g, a, b), rate, shrink)
-        else:
-            self._ftrl(own, (w, g, a, b), rate)
+        update(self._settings["name"], self._own[index], [w, *self._slots[index]], g, share, self._updates[index])
 
-    @staticmethod
-    def _adam(own: Mapping[str, Any], step: int, arrays: tuple, rate: float, shrink: float) -> None:
-        w, g, m, v = arrays
-        beta1, beta2 = own["beta1"], own["beta2"]
-        m *= numpy.float32(beta1)
-        m += numpy.float32(1 - beta1) * g
-        v *= numpy.float32(beta2)
-        v += numpy.float32(1 - beta2) * g * g
-        root = math.sqrt(1 - beta2**step)
-        size, epsilon = numpy.float32(rate * root / (1 - beta1**step)), numpy.float32(own["epsilon"] * root)
-        w -= size * m / (numpy.sqrt(v) + epsilon) + numpy.float32(shrink) * w
 
-    @staticmethod
-    def _ftrl(own: Mapping[str, Any], arrays: tuple, rate: float) -> None:
-        w, g, z, n = arrays
-        # z holds the paper's times the rate, so both penalties are times it too: as the job has it, without a schedule.
-        l1, l2 = (numpy.float32(own["learningRate"] * own[key]) for key in ("l1", "l2"))
-        root = numpy.sqrt(n + g * g)
-        z += numpy.float32(rate) * g - (root - numpy.sqrt(n)) * w
-        n += g * g
-        values = (numpy.copysign(l1, z) - z) / (numpy.float32(own["beta"]) + root + l2)
-        w[...] = numpy.where(numpy.abs(z) <= l1, 0, values)
+def update(
+    kind: str, own: Mapping[str, Any], arrays: Sequence[numpy.ndarray], g: numpy.ndarray, share: float, updates: int
+) -> None:
+    """One update of values and slots, in place. `share`: of the learning rate; `updates`: so many, with this one.
+
+    Adagrad's sum may have one number for a row of values: then it is that of the mean of its squares.
+    """
+    w, a, b = (*arrays, None, None)[:3]
+    rate, decay = own["learningRate"] * share, own["weightDecay"]
+    shrink = rate * decay if kind == "adamw" else 0.0
+    if decay and kind != "adamw":
+        g = g + numpy.float32(decay) * w
+    if kind == "sgd":
+        w -= numpy.float32(rate) * g
+    elif kind in ("momentum", "nesterov"):
+        a *= numpy.float32(own["momentum"])
+        a += g
+        w -= numpy.float32(rate) * (a if kind == "momentum" else numpy.float32(own["momentum"]) * a + g)
+    elif kind in ("adagrad", "rmsprop"):
+        keep = own["alpha"] if kind == "rmsprop" else 1.0
+        a *= numpy.float32(keep)
+        squares = numpy.float32(1 - keep if kind == "rmsprop" else 1) * g * g
+        a += squares if a.shape == w.shape else squares.mean(axis=1, keepdims=True)
+        start = numpy.float32(own.get("initialAccumulator", 0))
+        w -= numpy.float32(rate) * g / (numpy.sqrt(a + start) + numpy.float32(own["epsilon"]))
+    elif kind in ("adam", "adamw"):
+        _adam(own, updates, (w, g, a, b), rate, shrink)
+    else:
+        _ftrl(own, (w, g, a, b), rate)
+
+
+def _adam(own: Mapping[str, Any], step: int, arrays: tuple, rate: float, shrink: float) -> None:
+    w, g, m, v = arrays
+    beta1, beta2 = own["beta1"], own["beta2"]
+    m *= numpy.float32(beta1)
+    m += numpy.float32(1 - beta1) * g
+    v *= numpy.float32(beta2)
+    v += numpy.float32(1 - beta2) * g * g
+    root = math.sqrt(1 - beta2**step)
+    size, epsilon = numpy.float32(rate * root / (1 - beta1**step)), numpy.float32(own["epsilon"] * root)
+    w -= size * m / (numpy.sqrt(v) + epsilon) + numpy.float32(shrink) * w
+
+
+def _ftrl(own: Mapping[str, Any], arrays: tuple, rate: float) -> None:
+    w, g, z, n = arrays
+    # z holds the paper's times the rate, so both penalties are times it too: as the job has it, without a schedule.
+    l1, l2 = (numpy.float32(own["learningRate"] * own[key]) for key in ("l1", "l2"))
+    root = numpy.sqrt(n + g * g)
+    z += numpy.float32(rate) * g - (root - numpy.sqrt(n)) * w
+    n += g * g
+    values = (numpy.copysign(l1, z) - z) / (numpy.float32(own["beta"]) + root + l2)
+    w[...] = numpy.where(numpy.abs(z) <= l1, 0, values)
 
 
 def rate_share(schedule: Mapping[str, Any], step: int, job_steps: int) -> float:

@@ -21,6 +21,7 @@ from downpour.safetensors import write_safetensors
 
 if TYPE_CHECKING:
     from downpour.run import Batch, Run, Sums
+    from downpour.tables import Source
     from downpour.variables import Memory
 
 MOST_MESSAGE_BYTES = 16 << 20
@@ -45,6 +46,10 @@ class Mode:
 
     def begin(self, run: Run) -> Memory:
         """The memory that the model is to be bound to."""
+        raise NotImplementedError
+
+    def row_source(self, run: Run) -> Source:
+        """Where rows of tables come from."""
         raise NotImplementedError
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:
@@ -111,10 +116,14 @@ class Work(Mode):
     is_asked = False  # whether the worker has asked for anything since
     left_at: Optional[traceback.StackSummary] = None  # where its loop ended before the job did
 
-    def __init__(self, channel: int, memory: int, task: str = "", patience: float = patience) -> None:
+    def __init__(
+        self, channel: int, memory: int, task: str = "", patience: float = patience, rows: Optional[int] = None
+    ) -> None:
         self.is_master = task == "worker-0"
         self.patience = patience
-        self.files = (channel, memory)
+        self.files = (channel, memory) if rows is None else (channel, memory, rows)
+        self._row_memory = rows
+        self._answers = "trained"  # the kind of answer that the worker waits for
         for file in self.files:
             os.set_inheritable(file, False)  # a process of the user's must not keep them open
         os.register_at_fork(after_in_child=self._let_go)
@@ -171,13 +180,35 @@ class Work(Mode):
         self.has_begun = True
         return memory
 
+    def row_source(self, run: Run) -> Source:
+        from downpour.shared_rows import SharedRows
+
+        if self._row_memory is None:
+            raise TrainingError("the worker has no memory for rows of tables: install the package of its version")
+        size = os.fstat(self._row_memory).st_size
+        return SharedRows(mmap.mmap(self._row_memory, size), run.model.tables, self._need)
+
+    def _need(self, asked: list[list[int]]) -> None:
+        """Waits until the rows are there that were asked for, amid a step."""
+        self._answer({self._answers: {"needs": asked}})
+        request = self._heard()
+        self._called = time.monotonic()
+        if "rows" not in request:
+            raise TrainingError("the worker brings no rows: install the package of its version")
+
     def steps(self, run: Run) -> Iterator[list[Batch]]:
         from downpour.run import Batch, finite
 
         while True:
             request = self._heard()
             self._called = time.monotonic()
-            if "train" in request:
+            if "find" in request:
+                find = request["find"]
+                batches = [Batch(**batch) for batch in find.get("batches", [])]
+                batches += [Batch(numbers, numbers[0]) for numbers in find.get("evaluate", [])]
+                self._answer({"found": {"needs": run.find_keys(batches, "evaluate" in find)}})
+            elif "train" in request:
+                self._answers = "trained"
                 train = request["train"]
                 run.memory.use(train.get("set", 0))
                 yield [Batch(**batch) for batch in train["batches"]]
@@ -186,6 +217,7 @@ class Work(Mode):
                     run.make_ahead(Batch(**train["next"]))
                     self._returned()
             elif "evaluate" in request:
+                self._answers = "evaluated"
                 sums = run.evaluated(request["evaluate"]["batches"])
                 answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
                 self._answer({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
@@ -270,6 +302,8 @@ def description(run: Run) -> dict[str, Any]:
         "trainExamples": run.train.count,
         "evalExamples": run.evaluation.count if run.evaluation else 0,
         "metrics": list(run.metrics),
+        "tables": [table.to_json() for table in run.model.tables],
+        "knowsKeys": run.keys is not None,
     }
 
 

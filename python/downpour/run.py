@@ -11,6 +11,7 @@ import numpy
 from downpour import metrics as own
 from downpour.errors import MisuseError, TrainingError
 from downpour.examples import Examples, explaining_types
+from downpour.tables import Rows, keys_by_table
 
 if TYPE_CHECKING:
     from downpour.modes import Mode
@@ -69,6 +70,7 @@ class Run:
         evaluate: Optional[Callable[[Any], Outcome]],
         metrics: Optional[Mapping[str, Callable]],
         settings: Mapping[str, Any],
+        keys: Optional[Callable[[Any], Any]] = None,
     ) -> None:
         self.train = train
         self.evaluation = evaluation
@@ -78,10 +80,13 @@ class Run:
         self.takes_one = True  # whether a batch of one example can be trained on, as far as that was tried
         self.model: Any = None
         self.memory: Any = None
+        self.keys = keys  # which rows of tables a batch needs, if that is known before
+        self.rows: Optional[Rows] = None  # where the model has tables
         self._mode = mode
         self._evaluate = evaluate
         self._pushed: Optional[float] = None
-        self._ahead: Optional[tuple[Batch, Any]] = None  # a batch that was made before it was asked for
+        # A batch that was made before it was asked for: of which data, its examples and seed, and itself.
+        self._ahead: Optional[tuple[Examples, Batch, Any]] = None
 
     def probe(self) -> Batch:
         """The examples by which a model shows what it is. What is computed of them does not count."""
@@ -106,8 +111,12 @@ class Run:
                     own.check_share(name, value / len(numbers))
         is_judged = outcome is not None and own.ACCURACY not in self.metrics  # else the user's own stands in its place
         self.classes = classes_of(outcome) if is_judged else 0
+        if self.keys is not None and not model.tables:
+            raise TrainingError("keys= is for models with downpour.Embedding or EmbeddingBag: leave it out")
         self.memory = self._mode.begin(self)
-        model.bind(self.memory)
+        if model.tables:
+            self.rows = Rows(model.tables, self._mode.row_source(self))
+        model.bind(self.memory, self.rows)
 
     def batches(self) -> Iterator[Any]:
         """The batches of all steps. Behind each one there must be a push()."""
@@ -115,6 +124,7 @@ class Run:
             total = sum(len(batch.examples) for batch in step)
             sums = Sums()
             self.model.load()
+            self._begin_rows(self.train, step)
             mean = None if len(step) == 1 else numpy.zeros_like(self.memory.all_gradients)
             for batch in step:
                 self.model.clear()
@@ -127,9 +137,13 @@ class Run:
                 sums.examples += count
                 if mean is not None:
                     mean += self.memory.all_gradients * numpy.float32(count / total)
+                if self.rows is not None:
+                    self.model.collect_rows(count / total)
             if mean is not None:
                 self.memory.all_gradients[:] = mean
             self.model.finish()
+            if self.rows is not None:
+                self.rows.end(is_training=True)
             self._mode.trained(sums)
         self.model.load()  # what is no view: it is to have the last values
         self.model.release()
@@ -141,15 +155,38 @@ class Run:
         wrong here is told when the batch is asked for, since it is made again then.
         """
         try:
-            self._ahead = batch, self.train.batch(batch.examples, batch.seed)
+            self._ahead = self.train, batch, self.train.batch(batch.examples, batch.seed)
         except Exception:  # noqa: BLE001 (whatever the user's data raise)
             self._ahead = None
 
-    def _made(self, batch: Batch) -> Any:
+    def _made(self, batch: Batch, data: Optional[Examples] = None) -> Any:
+        data = data or self.train
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == batch:
-            return ahead[1]
-        return self.train.batch(batch.examples, batch.seed)
+        if ahead is not None and ahead[0] is data and ahead[1] == batch:
+            return ahead[2]
+        return data.batch(batch.examples, batch.seed)
+
+    def find_keys(self, batches: Sequence[Batch], evaluates: bool = False) -> list[list[int]]:
+        """Begins a step, or a batch of the evaluation, with the rows that keys= names. Returns [table, how many] of
+        each table that has any."""
+        data = self.evaluation if evaluates else self.train
+        found: list[list] = [[] for _ in self.model.tables]
+        for batch in batches:
+            made = self._made(batch, data)
+            named = keys_by_table(self.keys(made), self.model.tables, self.model.paddings)
+            for table, keys in zip(found, named):
+                table.append(keys)
+            self._ahead = data, batch, made  # what it draws begins with its seed, so only the last one can be kept
+        return self.rows.begin_ahead([numpy.concatenate(keys) for keys in found])
+
+    def _begin_rows(self, data: Examples, batches: Sequence[Batch]) -> None:
+        """Unless that was done when its keys were found."""
+        if self.rows is None or self.rows.is_ahead:
+            return
+        if self.keys is not None:
+            self.find_keys(batches, data is self.evaluation)
+        else:
+            self.rows.begin()
 
     def pushed(self, loss: Any, gradients: Any) -> None:
         """The batch's mean loss; and its gradients, if the model does not have them by itself."""
@@ -161,12 +198,15 @@ class Run:
         """The sums over these batches of the evaluation data."""
         if self.evaluation is None:
             raise TrainingError("an evaluation is asked for, but there are no data for it: give eval=")
-        self._ahead = None  # its draws end here
         sums = Sums(metrics=[0.0] * len(self.metrics))
         self.model.load()
         with self.model.evaluating():
             for numbers in batches:
-                outcome = self._evaluate(self.evaluation.batch(numbers, numbers[0]))
+                batch = Batch(numbers, numbers[0])
+                self._begin_rows(self.evaluation, [batch])
+                outcome = self._evaluate(self._made(batch, self.evaluation))
+                if self.rows is not None:
+                    self.rows.end(is_training=False)
                 loss, correct, metrics = self._judge(outcome, len(numbers))
                 sums.loss += loss
                 sums.correct += correct

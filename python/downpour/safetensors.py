@@ -21,8 +21,9 @@ MOST_DIMENSIONS = 16  # as a job file has it
 ITEM_BYTES = 4
 
 
-def read_safetensors(path: str) -> dict[str, numpy.ndarray]:
-    """Each tensor by its name, as a float32 array of its own that may be written to.
+def read_safetensors(path: str, of_table: bool = False) -> dict[str, numpy.ndarray]:
+    """Each tensor by its name, as a float32 array of its own that may be written to. What `downpour table export`
+    writes has ids of int64 too, and may have no row.
 
     Raises ModelFileError if anything in the file is not as it should be, OSError if it cannot be read.
     """
@@ -33,14 +34,15 @@ def read_safetensors(path: str) -> dict[str, numpy.ndarray]:
         header, begin = _read_header(file, size, path)
         tensors = {}
         at = 0
-        places = [(_place(name, entry, path), name) for name, entry in header.items() if name != "__metadata__"]
-        for (first, last, shape), name in sorted(places):
+        tensors_in = [(name, entry) for name, entry in header.items() if name != "__metadata__"]
+        places = [(_place(name, entry, path, of_table), name) for name, entry in tensors_in]
+        for (first, last, shape, kind), name in sorted(places):
             if first != at:
                 raise ModelFileError(f"{path}: tensor {name} begins at {first}, but the one before ends at {at}")
             if last > size - begin:
                 raise ModelFileError(f"{path}: tensor {name} ends at {last}, but there are {size - begin} bytes")
-            numbers = numpy.fromfile(file, "<f4", (last - first) // ITEM_BYTES)
-            if numbers.size * ITEM_BYTES != last - first:
+            numbers = numpy.fromfile(file, kind, (last - first) // numpy.dtype(kind).itemsize)
+            if numbers.nbytes != last - first:
                 raise ModelFileError(f"{path}: tensor {name} is cut short")
             tensors[name] = numbers.reshape(shape)
             at = last
@@ -85,17 +87,19 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _place(name: str, entry: Any, path: str) -> tuple[int, int, tuple[int, ...]]:
-    """(first byte, byte behind the last, shape), of which each fits the others."""
+def _place(name: str, entry: Any, path: str, of_table: bool) -> tuple[int, int, tuple[int, ...], str]:
+    """(first byte, byte behind the last, shape, NumPy's word for the type), of which each fits the others."""
     entry = entry if isinstance(entry, dict) else {}
-    if entry.get("dtype") != "F32":
+    are_ids = of_table and entry.get("dtype") == "I64"
+    if entry.get("dtype") != "F32" and not are_ids:
         raise ModelFileError(f"{path}: tensor {name} is not of dtype F32, but {entry.get('dtype')}")
     shape, offsets = entry.get("shape"), entry.get("data_offsets")
-    if not _are_counts(shape, 1) or len(shape) > MOST_DIMENSIONS:
+    if not _are_counts(shape, 0 if of_table else 1) or len(shape) > MOST_DIMENSIONS:
         raise ModelFileError(f"{path}: tensor {name} has no good shape: {shape}")
-    if not _are_counts(offsets, 0) or len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * ITEM_BYTES:
+    size = ITEM_BYTES * (2 if are_ids else 1)
+    if not _are_counts(offsets, 0) or len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * size:
         raise ModelFileError(f"{path}: tensor {name} of shape {shape} cannot have the data_offsets {offsets}")
-    return offsets[0], offsets[1], tuple(shape)
+    return offsets[0], offsets[1], tuple(shape), "<i8" if are_ids else "<f4"
 
 
 def _are_counts(value: Any, least: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any, Callable, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
 import numpy
 import torch
@@ -12,9 +12,15 @@ import torch
 from downpour.errors import TrainingError, kind_of
 from downpour.optimizers import of_torch
 from downpour.run import Outcome
+from downpour.table_layers import layers_of, local_tables
 from downpour.variables import Memory, Variable, check
 
+if TYPE_CHECKING:
+    from downpour.local_tables import LocalTable
+    from downpour.tables import Rows
+
 _EMBEDDINGS = torch.nn.Embedding, torch.nn.EmbeddingBag
+_LARGE_MIB = 64  # of an embedding that travels as a whole
 
 
 class TorchModel:
@@ -47,12 +53,8 @@ class TorchModel:
                     f"{name} is changed in forward by max_norm, but the servers alone change parameters: "
                     "leave max_norm out, or scale what the layer returns"
                 )
-            if is_trained and isinstance(part, _EMBEDDINGS) and part.sparse:
-                mib = parameter.numel() * parameter.element_size() / 2**20
-                sys.stderr.write(
-                    f"downpour: {name} has sparse=True, but here its gradient is made dense: "
-                    f"each step moves all of its {mib:.1f} MiB, both ways\n"
-                )
+            if is_trained and isinstance(part, _EMBEDDINGS):
+                _tell_of_tables(name, part)
             self.variables.append(Variable(name, tuple(parameter.shape), is_trained))
             if is_trained:
                 self.parameters[name] = parameter
@@ -67,7 +69,9 @@ class TorchModel:
                 self._check(name, buffer)
                 self.variables.append(Variable(name, tuple(buffer.shape), False))
                 self._holders[name] = part._buffers, key
-        check(self.variables)
+        self.tables, self._layers = layers_of(module)
+        self._local = local_tables(self._layers)
+        check(self.variables, bool(self.tables))
         self._check_apart()
 
     def _check(self, name: str, tensor: torch.Tensor) -> None:
@@ -105,14 +109,32 @@ class TorchModel:
         holder, key = self._holders[variable.name]
         return holder[key]
 
+    @property
+    def paddings(self) -> list[set]:
+        """Of each table the keys that stand for no row."""
+        sets: list[set] = [set() for _ in self.tables]
+        for layer, place in self._layers:
+            sets[place] |= layer.padding
+        return sets
+
+    def local_tables(self) -> list[LocalTable]:
+        """Where this process trains by itself."""
+        return self._local
+
     only_reads = False  # what writes them is found by autograd's counters, and writing memory mapped so would crash
 
     def release(self) -> None:
-        """Nothing: parameters stay views of the memory, which is the process's to the end."""
+        """Parameters stay views of the memory, which is the process's to the end. Rows of a job are not here."""
+        for layer, _ in self._layers:
+            layer.local().is_elsewhere = not self._rows.is_local
+            layer.bind(None)
 
-    def bind(self, memory: Memory) -> None:
-        """From now on the memory has the parameters and is given the gradients."""
+    def bind(self, memory: Memory, rows: Optional[Rows] = None) -> None:
+        """From now on the memory has the parameters and is given the gradients, and `rows` likewise."""
         self._memory = memory
+        self._rows = rows
+        for layer, place in self._layers:
+            layer.bind(rows, place)
         self._values = [torch.from_numpy(values) for values in memory.parameters]
         self._gradients = [[torch.from_numpy(gradient) for gradient in one] for one in memory.sets]
         self._copied = []  # variables that are no view of the memory
@@ -135,6 +157,16 @@ class TorchModel:
         """Takes all gradients away: autograd then hands over its own, where it would add to zeros."""
         for parameter in self.parameters.values():
             parameter.grad = None
+        for block in self._rows.all_blocks() if self._rows else ():
+            if block.leaf is not None:
+                block.leaf.grad = None
+
+    @torch.no_grad()
+    def collect_rows(self, share: float) -> None:
+        """Adds what the batch has for rows, which counts so much in the step."""
+        for block in self._rows.all_blocks():
+            if block.leaf is not None and block.leaf.grad is not None:
+                block.gradient += block.leaf.grad.numpy() * numpy.float32(share)
 
     @torch.no_grad()
     def collect(self, gradients: None = None) -> None:
@@ -230,7 +262,7 @@ class TorchModel:
         """Raises TrainingError if there are none."""
         if gradients is not None:
             raise TrainingError("gradients= is for a dict of arrays: a torch.nn.Module has its own, of loss.backward()")
-        if all(parameter.grad is None for parameter in self.parameters.values()):
+        if not self.tables and all(parameter.grad is None for parameter in self.parameters.values()):
             raise TrainingError("no parameter of the model has a gradient: call loss.backward() before push")
 
     def check_loss(self, loss: Any) -> None:
@@ -263,6 +295,20 @@ def step_of(module: torch.nn.Module, loss: Optional[Callable], step: Optional[Ca
         return Outcome(loss(output, target), output, target)
 
     return outcome
+
+
+def _tell_of_tables(name: str, part: torch.nn.Module) -> None:
+    """Says what a table in place of this embedding would save, where that is much."""
+    mib = part.weight.numel() * part.weight.element_size() / 2**20
+    if not part.sparse and mib <= _LARGE_MIB:
+        return
+    why = "has sparse=True, but here its gradient is made dense" if part.sparse else "is large"
+    padding = "" if part.padding_idx is None else f", padding_idx={part.padding_idx}"
+    mode = f", mode={part.mode!r}" if isinstance(part, torch.nn.EmbeddingBag) else ""
+    sys.stderr.write(
+        f"downpour: {name} {why}: each step moves all of its {mib:.1f} MiB, both ways. Only the rows of a batch move "
+        f"with downpour.{type(part).__name__}({part.embedding_dim}{mode}{padding}) in its place\n"
+    )
 
 
 def _sum_of_bits(tensor: torch.Tensor) -> int:

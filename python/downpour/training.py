@@ -30,6 +30,7 @@ _FUNCTIONS = {
     "step": "(model, batch)",
     "evaluate": "(model, batch)",
     "collate": "items",
+    "keys": "a batch",
 }
 _MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1, "validation_freq": 10**6}
 _KEYS = {
@@ -52,6 +53,7 @@ def fit(
     epochs: Optional[int] = None,
     batch_size: Optional[int] = None,
     collate: Optional[Callable[[list], Any]] = None,
+    keys: Optional[Callable[[Any], Any]] = None,
     seed: Optional[int] = None,
     job: Optional[Mapping[str, Any]] = None,
     **others: Any,
@@ -72,6 +74,8 @@ def fit(
         training.optimizer, or None for the job file's.
     epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
     collate: makes a batch of a list of items; without it they are stacked.
+    keys: keys(batch) returns the ids that the batch needs of each table, by its name. Then their rows are there before
+        the model is called. Without it each layer waits for its rows when it is called.
     job: defaults for other keys of the job file, as {"training.consistency": "sync"}; the arguments above beat it.
 
     Raises TrainingError, with the remedy, for what parameter servers cannot train, and for other arguments.
@@ -79,14 +83,15 @@ def fit(
     refuse_others(fit, others, OF_TORCH)
     from downpour.examples import explaining_types
 
-    _check_functions(loss=loss, step=step, collate=collate)
+    _check_functions(loss=loss, step=step, collate=collate, keys=keys)
     adapter = _adapter_of(model, optimizer)
     is_torch = not isinstance(model, dict)
     compute = _step_of(model, loss, step)
     mode = current_mode()
     settings = arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
     settings = beaten_by(_optimizer_settings(optimizer, adapter), settings)
-    run = _run(mode, train, eval, collate, is_torch, lambda batch: compute(adapter.to_device(batch)), metrics, settings)
+    evaluate = lambda batch: compute(adapter.to_device(batch))  # noqa: E731
+    run = _run(mode, train, eval, collate, is_torch, evaluate, metrics, settings, keys)
     if is_torch:
         model.train()
 
@@ -139,6 +144,7 @@ class steps:  # noqa: N801 (a call, as range is)
         epochs: Optional[int] = None,
         batch_size: Optional[int] = None,
         collate: Optional[Callable[[list], Any]] = None,
+        keys: Optional[Callable[[Any], Any]] = None,
         seed: Optional[int] = None,
         job: Optional[Mapping[str, Any]] = None,
         **others: Any,
@@ -146,14 +152,15 @@ class steps:  # noqa: N801 (a call, as range is)
         refuse_others(steps, others, OF_TORCH)
         if (eval is None) != (evaluate is None):
             raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
-        _check_functions(evaluate=evaluate, collate=collate)
+        _check_functions(evaluate=evaluate, collate=collate, keys=keys)
         self._mode = current_mode()
         self._optimizer = optimizer
         self._evaluate = evaluate
         self._watch = Watch()  # of the parameters, which are to stay as they are up to the next batch
         self._is_pushed = False
         settings = arguments_as_settings(job, epochs=epochs, batch_size=batch_size, seed=seed)
-        self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
+        is_torch = "torch" in sys.modules
+        self._run = _run(self._mode, train, eval, collate, is_torch, self._outcome, metrics, settings, keys)
 
     @property
     def history(self) -> Any:
@@ -324,14 +331,22 @@ def _step_of(model: Any, loss: Any, step: Any) -> Callable[[Any], Any]:
 
 
 def _run(
-    mode: Any, train: Any, evaluation: Any, collate: Any, tensors: bool, evaluate: Any, metrics: Any, settings: dict
+    mode: Any,
+    train: Any,
+    evaluation: Any,
+    collate: Any,
+    tensors: bool,
+    evaluate: Any,
+    metrics: Any,
+    settings: dict,
+    keys: Any,
 ) -> Any:
     from downpour.examples import Examples
     from downpour.run import Run
 
     data = Examples(train, collate, tensors, "train")
     judged = None if evaluation is None else Examples(evaluation, collate, tensors, "eval")
-    return Run(mode, data, judged, evaluate, metrics, settings)
+    return Run(mode, data, judged, evaluate, metrics, settings, keys)
 
 
 def arguments_as_settings(job: Optional[Mapping[str, Any]], **arguments: Optional[int]) -> dict[str, Any]:

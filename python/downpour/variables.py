@@ -36,8 +36,13 @@ class Variable:
         return {"name": self.name, "shape": list(self.shape), "trainable": self.trainable}
 
 
-def check(variables: Sequence[Variable]) -> None:
+def check(variables: Sequence[Variable], has_tables: bool = False) -> None:
     """Raises TrainingError if no job can have these variables."""
+    if has_tables and not any(variable.trainable for variable in variables):
+        raise TrainingError(
+            "the model has tables, but no parameter to train beside them: give it one, such as a bias that is added to "
+            "what it returns, by torch.nn.Parameter(torch.zeros(()))"
+        )
     if not any(variable.trainable for variable in variables):
         raise TrainingError("the model has no parameter to train: give it layers, or set requires_grad on some")
     if len(variables) > MOST_VARIABLES:

@@ -59,6 +59,16 @@ class SampleTest(ChildTest):
         self.assertEqual(count[False], 2 * (7 * 16 + 6 * 32 + 6 * 64))  # a mean and a variance for each map
         self.assertEqual((description["classes"], description["trainExamples"]), (10, 64))
 
+    @unittest.skipUnless(is_there("torch"), "python3-torch is not there")
+    def test_recommender(self):
+        description = self.described("recommender", "--examples", "2000", "--hint")
+        widths = {table["name"]: table["width"] for table in description["tables"]}
+        self.assertEqual(widths, {"users": 8, "films": 8, "words": 8, "user_offsets": 1, "film_offsets": 1})
+        self.assertTrue(description["knowsKeys"])
+        self.folder = SAMPLES / "recommender"
+        said = self.alone("--examples", "20000", module="trainer.task").splitlines()
+        self.assertLess(float(said[-1].split("evalLoss ")[1]), 0.5)  # the mean alone has more than 0.8
+
     def test_numpy_linear(self):
         self.assertEqual(self.described("numpy_linear")["trainExamples"], 4000)
         self.folder = SAMPLES / "numpy_linear"

@@ -39,7 +39,7 @@ class Worker:
 
     SETS = 2
 
-    def __init__(self, description, initial, words, environment, memory_bytes=None, start=start_fresh):
+    def __init__(self, description, initial, words, environment, memory_bytes=None, start=start_fresh, keep=()):
         self.begins, self.region = layout(description["variables"])
         self.names = [variable["name"] for variable in description["variables"]]
         self.shapes = [tuple(variable["shape"]) for variable in description["variables"]]
@@ -48,7 +48,7 @@ class Worker:
         os.ftruncate(file, self.total if memory_bytes is None else memory_bytes)
         self.channel, theirs = socket.socketpair()
         self.channel.settimeout(LONG)
-        files = (theirs.fileno(), file)
+        files = (theirs.fileno(), file, *keep)
         words = ["work", "--channel", str(files[0]), "--memory", str(files[1]), *words]
         self.process = start(
             "downpour.child", words, environment, files, stderr=subprocess.PIPE, stdout=subprocess.PIPE

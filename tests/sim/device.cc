@@ -67,6 +67,10 @@ void Device::Load(const SliceValues& updates) {
     loaded_[slice] = Crc32c(values.bytes());
   }
   if (loaded_.size() != oracle_->grid().dense()) findings_->Add("a device computes before every slice has values");
+  CheckAllRowsCame(buckets);
+}
+
+void Device::CheckAllRowsCame(size_t buckets) {
   if (buckets != found_.size()) findings_->Add("a device computes without rows that it asked for");
   found_.clear();
 }
@@ -78,20 +82,70 @@ void Device::LoadRows(SliceId bucket, const Payload& rows) {
   }
 }
 
-void Device::Carry(Ticket ticket, const FindKeys& request) {
-  found_.clear();
+Device::Keys Device::KeysOf(const FindKeys& of) const {
+  Keys all;
   for (size_t slice = oracle_->grid().dense(); slice < oracle_->grid().size(); ++slice) {
     const SliceId bucket{static_cast<uint32_t>(slice)};
-    const Payload keys = request.step ? oracle_->KeysOf(request.step->first, request.step->second, bucket)
-                                      : oracle_->KeysOfBatch(request.first_batch, bucket);
-    if (!keys.empty()) found_[bucket] = keys;
+    const Payload keys = of.step ? oracle_->KeysOf(of.step->first, of.step->second, bucket)
+                                 : oracle_->KeysOfBatch(of.first_batch, bucket);
+    if (!keys.empty()) all[bucket] = keys;
   }
+  return all;
+}
+
+void Device::Carry(Ticket ticket, const FindKeys& request) {
+  found_ = plan_->device.asks_amid ? Keys() : KeysOf(request);
   Finish(TimeOfOne(), {ticket, absl::OkStatus(), KeysFound{{found_.begin(), found_.end()}}});
+}
+
+// All at once, or every other key of each bucket first.
+void Device::AskAmid(Ticket ticket, const FindKeys& of, std::variant<TrainStep, EvalStep> step) {
+  amid_ = Amid{.step = std::move(step), .to_ask = {KeysOf(of)}};
+  if (prng_.Chance(0.5)) {
+    for (const bool odd : {true, false}) {
+      Keys some;
+      for (const auto& [bucket, frame] : amid_->to_ask.front()) {
+        const RowKeys all = UnpackKeys(frame, oracle_->grid().row_widths).value();
+        RowKeys half;
+        size_t key = 0;
+        for (const uint32_t count : all.counts) {
+          half.counts.push_back(0);
+          for (uint32_t i = 0; i < count; ++i, ++key) {
+            if ((i % 2 == 1) != odd) continue;
+            ++half.counts.back();
+            half.keys.push_back(all.keys[key]);
+          }
+        }
+        if (!half.keys.empty()) some[bucket] = PackKeys(half);
+      }
+      amid_->to_ask.push_back(std::move(some));
+    }
+    amid_->to_ask.pop_front();
+  }
+  GoOn(ticket);
+}
+
+void Device::GoOn(Ticket ticket) {
+  if (amid_->to_ask.empty()) {
+    const Amid done = *std::exchange(amid_, std::nullopt);
+    return std::visit([&](const auto& step) { End(ticket, step); }, done.step);
+  }
+  found_ = std::move(amid_->to_ask.front());
+  amid_->to_ask.pop_front();
+  Finish(TimeOfOne(), {ticket, absl::OkStatus(), KeysFound{{found_.begin(), found_.end()}}});
+}
+
+void Device::Carry(Ticket ticket, const MoreRows& request) {
+  if (!amid_) return findings_->Add("a device is given rows amid no step");
+  for (const auto& [bucket, rows] : request.rows) LoadRows(bucket, rows);
+  request.in_vain ? found_.clear() : CheckAllRowsCame(request.rows.size());
+  GoOn(ticket);
 }
 
 void Device::Carry(Ticket ticket, const Prepare& request) {
   loaded_.clear();
   found_.clear();
+  amid_.reset();
   spent_ = false;
   const bool no_room = events_->now().time_since_epoch() < plan_->device.no_room_for && prng_.Chance(0.8);
   if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
@@ -128,6 +182,11 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
   if (!has_code_) findings_->Add("a device computes without the job's code");
   Load(request.updates);
   computed_on_[{request.lease, request.step}].push_back(loaded_);
+  const bool asks = plan_->device.asks_amid;
+  asks ? AskAmid(ticket, {.step = std::pair(request.lease, request.step)}, request) : End(ticket, request);
+}
+
+void Device::End(Ticket ticket, const TrainStep& request) {
   // As backward does: the last slices leave first, in some number of parts.
   std::vector<Gradients> parts(static_cast<size_t>(plan_->device.parts));
   const size_t slices = oracle_->grid().size();
@@ -153,6 +212,12 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
 
 void Device::Carry(Ticket ticket, const EvalStep& request) {
   Load(request.updates);
+  const bool asks = plan_->device.asks_amid;
+  asks ? AskAmid(ticket, {.step = {}, .first_batch = request.first_batch, .batches = 1}, request)
+       : End(ticket, request);
+}
+
+void Device::End(Ticket ticket, const EvalStep& request) {
   uint32_t values = 0;
   for (const auto& [slice, checksum] : loaded_) values = static_cast<uint32_t>(MixAll(values, checksum));
   evaluated_on_[request.first_batch] = values;
@@ -167,7 +232,7 @@ void Device::Carry(Ticket ticket, const EvalStep& request) {
 
 void Device::Carry(Ticket ticket, const EpilogueStep& request) {
   if (std::exchange(has_run_epilogue_, true)) findings_->Add("a device is to run the rest of the program twice");
-  if (request.values.size() != oracle_->grid().size()) findings_->Add("the rest of the program lacks slices");
+  if (request.values.size() != oracle_->grid().dense()) findings_->Add("the rest of the program lacks slices");
   spent_ = true;
   Finish(TimeOfOne() * static_cast<int64_t>(1 + prng_.Below(20)), {ticket, absl::OkStatus(), EpilogueEnded{}});
 }

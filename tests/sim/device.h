@@ -5,15 +5,18 @@
 //
 // Order: one request at a time, in the order in which they came.
 // Findings: a step computed before every slice had values; values of the wrong size; a step computed without the job's
-//   Python code, or other code than the job's. Half of the devices have it already. The rest of the program run twice,
-//   or anything else behind it before the device is prepared again.
+//   Python code, or other code than the job's. Half of the devices have it already. Rows that were not asked for, or
+//   that were and are missing. The rest of the program run twice, or anything else behind it before the device is
+//   prepared again.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/role.h"
@@ -51,7 +54,15 @@ class Device {
   void Carry(Ticket ticket, const EvalStep& request);
   void Carry(Ticket ticket, const EpilogueStep& request);
   void Carry(Ticket ticket, const FindKeys& request);
+  void Carry(Ticket ticket, const MoreRows& request);
   void LoadRows(SliceId bucket, const Payload& rows);
+  void CheckAllRowsCame(size_t buckets);
+  using Keys = std::map<SliceId, Payload>;
+  Keys KeysOf(const FindKeys& of) const;
+  void AskAmid(Ticket ticket, const FindKeys& of, std::variant<TrainStep, EvalStep> step);
+  void GoOn(Ticket ticket);
+  void End(Ticket ticket, const TrainStep& request);
+  void End(Ticket ticket, const EvalStep& request);
 
   const Oracle* oracle_;
   const FaultPlan* plan_;
@@ -66,7 +77,12 @@ class Device {
   bool has_run_epilogue_ = false;
   bool spent_ = false;                  // it has run that since it was prepared
   std::map<SliceId, uint32_t> loaded_;  // checksum of the values
-  std::map<SliceId, Payload> found_;    // keys, for the next step or batch
+  Keys found_;                          // for the next step or batch, or for the rest of one
+  struct Amid {
+    std::variant<TrainStep, EvalStep> step;
+    std::deque<Keys> to_ask;
+  };
+  std::optional<Amid> amid_;  // a step or batch
   std::map<std::pair<LeaseId, Step>, std::vector<std::map<SliceId, uint32_t>>> computed_on_;
   std::map<uint64_t, uint32_t> evaluated_on_;
 };

@@ -28,6 +28,7 @@ struct DevicePlan {
   double slow_worker = 1;  // factor on all times of worker 0
   int parts = 1;           // completions of one training step
   Duration no_room_for{};  // from the beginning: most attempts to prepare for the job fail meanwhile
+  bool asks_amid = false;  // which rows of tables a step needs, and not before it
   int64_t indexing = 1;    // so many times as long to prepare for a job, up to some seconds
 };
 

@@ -100,8 +100,7 @@ void DrawLocalSteps(Prng& prng, FaultPlan& plan) {
 void DrawTables(Prng& prng, FaultPlan& plan) {
   JobSpec& job = plan.job;
   const TrainingSpec& training = job.training;
-  const bool may_have = training.consistency != Consistency::kSync && training.local_steps == 0 &&
-                        !training.pull_ahead && plan.code.empty();
+  const bool may_have = training.consistency != Consistency::kSync && training.local_steps == 0 && !training.pull_ahead;
   if (!may_have || !prng.Chance(0.4)) return;
   constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdagrad, OptimizerKind::kAdam,
                                       OptimizerKind::kFtrl};
@@ -142,6 +141,7 @@ void DrawTables(Prng& prng, FaultPlan& plan) {
   job.model.layers.push_back({.name = "all", .from = outputs, .op = ConcatSpec()});
   if (prng.Chance(0.7)) plan.record_part_bytes = static_cast<size_t>(DrawNumber(prng, 250, 600));
   if (prng.Chance(0.7)) plan.piece_bytes = static_cast<uint64_t>(DrawNumber(prng, 20, 600));
+  plan.device.asks_amid = prng.Chance(0.4);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ void WorkerRules::Before(const Process& process, const Input& input) {
     }
   }
   if (done == nullptr || done->ticket != worker.ticket) return;
+  worker.waits = std::holds_alternative<KeysFound>(done->result) && worker.at != At::kRest;
+  if (worker.waits) return;
   if (gradients != nullptr && gradients->last) worker.steps.Add(world_->now() - worker.began);
   if (worker.at == At::kEvaluation) worker.began = world_->now();  // no pull began during it
   if (gradients == nullptr || gradients->last) worker.at = At::kRest;
@@ -132,6 +134,8 @@ void WorkerRules::Learn(Worker& worker, SliceId slice, SliceEpoch epoch) {
 void WorkerRules::Begin(const Process& process, const Compute& compute) {
   Worker& worker = workers_[process.life];
   worker.ticket = compute.ticket;
+  worker.waits = false;
+  if (std::holds_alternative<MoreRows>(compute.request) && worker.at == At::kStep) worker.training = compute.ticket;
   if (std::holds_alternative<Prepare>(compute.request) && std::exchange(worker.run, RunOf(process)) != RunOf(process)) {
     worker.forgotten.merge(worker.computed);
     worker.computed.clear();
@@ -233,6 +237,11 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
   for (const Pull::Item& item : pull.slices) Learn(worker, item.slice, item.epoch);
   if (pull.request <= worker.newest_pull) return;  // sent again
   worker.newest_pull = pull.request;
+  if (worker.waits) {
+    const auto is_bucket = [&](const Pull::Item& item) { return oracle_->grid().IsBucket(item.slice); };
+    if (!std::ranges::all_of(pull.slices, is_bucket)) Add(process, "pulls variables amid a step");
+    return;
+  }
   const bool begins = worker.pulling.empty() || std::ranges::any_of(pull.slices, [&](const Pull::Item& item) {
                         return worker.pulling.contains(item.slice);
                       });

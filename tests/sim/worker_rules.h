@@ -75,9 +75,10 @@ class WorkerRules final : public Rules {
     std::set<std::pair<SliceId, const void*>> announced;
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
     bool owed_when_it_evaluated = false;
-    uint64_t run = 0;                                             // that its device was last prepared for
-    Ticket training{};                                            // the newest step's
-    std::set<Incarnation> names;                                  // that it has pushed under
+    uint64_t run = 0;             // that its device was last prepared for
+    Ticket training{};            // the newest step's
+    bool waits = false;           // the device does, for rows, amid a step or an evaluation
+    std::set<Incarnation> names;  // that it has pushed under
     std::map<std::tuple<LeaseId, Step, SliceId>, int> computed;   // and not settled, where that is needed
     std::map<std::tuple<LeaseId, Step, SliceId>, int> forgotten;  // of before it prepared for another run
   };

@@ -62,6 +62,9 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
                  JobEntry("data", {{"format", kPythonFormat},
                                    {"trainExamples", description.at("trainExamples")},
                                    {"evalExamples", description.at("evalExamples")}})};
+  if (const Json tables = description.value("tables", Json::array()); !tables.empty()) {
+    job.entries.push_back(JobEntry("model.tables", tables));
+  }
   job.defaults.push_back(JobEntry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
   if (!job.metrics.empty()) job.defaults.push_back(JobEntry("training.metrics", job.metrics));
   for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);

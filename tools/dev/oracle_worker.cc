@@ -151,6 +151,10 @@ class OracleDevice final : public Computer {
     return PackGradients(rows, numbers);
   }
 
+  void Carry(const MoreRows&, const Done& done) {
+    done(absl::FailedPreconditionError("all keys are known ahead"), std::monostate());
+  }
+
   void Carry(const EpilogueStep&, const Done& done) { done(absl::OkStatus(), EpilogueEnded()); }
 
   Payload GradientOf(LeaseId lease, Step step, const Slice& slice) const {

@@ -33,13 +33,21 @@ constexpr int kMostDepth = 32;          // levels of what it says
 constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
 constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first
 
-// Null on failure; errno says why. Sealed: a file that shrinks would kill whoever looks at what is gone.
-std::shared_ptr<std::byte> MapShared(const UniqueFd& file, size_t bytes) {
-  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return nullptr;
-  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return nullptr;
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  return {static_cast<std::byte*>(mapped), [bytes](std::byte* memory) { munmap(memory, bytes); }};
+struct SharedMemory {
+  UniqueFd file;
+  std::shared_ptr<std::byte> at;  // null on failure; errno says why
+};
+
+// Sealed: a file that shrinks would kill whoever looks at what is gone.
+SharedMemory MakeShared(size_t bytes) {
+  SharedMemory memory{UniqueFd(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING)), nullptr};
+  const int file = memory.file.get();
+  if (!memory.file.ok() || ftruncate(file, static_cast<off_t>(bytes)) != 0) return memory;
+  if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return memory;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) return memory;
+  memory.at = {static_cast<std::byte*>(mapped), [bytes](std::byte* at) { munmap(at, bytes); }};
+  return memory;
 }
 
 std::string TextOf(const Json& object, const char* key) {
@@ -55,23 +63,32 @@ bool IsSet(const Json& object, const char* key) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
-                                                                const std::string& folder, size_t bytes) {
-  const UniqueFd file(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+                                                                const std::string& folder, Sizes sizes) {
   int ends[2];
-  if (!file.ok() || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make a channel to a Python process");
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  std::shared_ptr<std::byte> memory = MapShared(file, bytes);
-  if (memory == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", bytes, " bytes"));
+  const SharedMemory memory = MakeShared(sizes.bytes);
+  if (!memory.at) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", sizes.bytes, " bytes"));
+  SharedMemory rows;
+  if (sizes.row_bytes > 0) rows = MakeShared(sizes.row_bytes);
+  if (sizes.row_bytes > 0 && !rows.at) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", sizes.row_bytes, " bytes for rows of tables"));
+  }
 
   ChildSpec spec{
       .argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()), "--memory",
-               absl::StrCat(file.get()), "--package", folder, "--module", code.module, "--environment",
-               folder + kPackagesSuffix, "--task", options.task, "--patience", absl::StrCat(options.patience), "--"},
+               absl::StrCat(memory.file.get()), "--package", folder, "--module", code.module, "--environment",
+               folder + kPackagesSuffix, "--task", options.task, "--patience", absl::StrCat(options.patience)},
       .environment = options.environment,
-      .kept = {theirs.get(), file.get()}};
+      .kept = {theirs.get(), memory.file.get()}};
+  if (rows.at) {
+    spec.argv.insert(spec.argv.end(), {"--rows", absl::StrCat(rows.file.get())});
+    spec.kept.push_back(rows.file.get());
+  }
+  spec.argv.emplace_back("--");
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<pid_t> pid = StartChild(spec);
@@ -79,12 +96,14 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
     return absl::Status(pid.status().code(), absl::StrCat(std::string(pid.status().message()),
                                                           ": install Python 3, or name its program by --python"));
   }
-  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), std::move(memory), *pid));
+  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), memory.at, rows.at, *pid));
 }
 
-PythonChild::PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid)
+PythonChild::PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, std::shared_ptr<std::byte> row_memory,
+                         pid_t pid)
     : channel_(std::move(channel)),
       memory_(std::move(memory)),
+      row_memory_(std::move(row_memory)),
       pid_(pid),
       life_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
   guard_.Watch(pid);

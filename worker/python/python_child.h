@@ -1,6 +1,6 @@
 // The user's Python code in a process of its own: `python3 -m downpour.child work`, which computes and nothing else.
 //
-//   auto child = PythonChild::Start({.interpreter = "python3"}, job.python, "/tmp/code", bytes);
+//   auto child = PythonChild::Start({.interpreter = "python3"}, job.python, "/tmp/code", {.bytes = bytes});
 //   absl::StatusOr<nlohmann::json> ready = (*child)->Receive("ready");
 //   std::memcpy((*child)->memory().get(), ...);          // which it sees too
 //   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}}, "trained");
@@ -47,10 +47,14 @@ struct PythonOptions {
 
 class PythonChild {
  public:
-  // `folder`: that the module is imported from; what it needs is installed beside it. `bytes`: of the shared memory,
-  // all zero at first.
+  // Bytes that are shared, all zero at first.
+  struct Sizes {
+    size_t bytes = 0;
+    size_t row_bytes = 0;  // apart from these; 0: there are no tables
+  };
+  // `folder`: that the module is imported from; what it needs is installed beside it.
   static absl::StatusOr<std::unique_ptr<PythonChild>> Start(const PythonOptions& options, const PythonSpec& code,
-                                                            const std::string& folder, size_t bytes);
+                                                            const std::string& folder, Sizes sizes);
   ~PythonChild();
   PythonChild(const PythonChild&) = delete;
   PythonChild& operator=(const PythonChild&) = delete;
@@ -62,6 +66,7 @@ class PythonChild {
   bool failed_unasked() const { return failed_unasked_; }
   pid_t pid() const { return pid_; }  // 0: it has ended, and was heard to
   const std::shared_ptr<std::byte>& memory() const { return memory_; }
+  std::byte* row_memory() const { return row_memory_.get(); }
   // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
   // on what it is at before the user's code runs, which `on_preparing` gets.
   using OnPreparing = std::function<void(const std::string& what, const std::string& waiting_for)>;
@@ -72,7 +77,7 @@ class PythonChild {
   absl::Status Finish(const nlohmann::json& question);
 
  private:
-  PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid);
+  PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, std::shared_ptr<std::byte> row_memory, pid_t pid);
   bool Await(short events) const;
   bool ReadAll(void* to, size_t bytes) const;
   bool WriteAll(const void* from, size_t bytes) const;
@@ -81,6 +86,7 @@ class PythonChild {
 
   UniqueFd channel_;
   std::shared_ptr<std::byte> memory_;
+  std::shared_ptr<std::byte> row_memory_;
   pid_t pid_;
   int killed_by_ = 0;
   bool failed_unasked_ = false;

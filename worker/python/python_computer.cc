@@ -29,8 +29,10 @@
 #include "runtime/prng.h"
 #include "schema/text.h"
 #include "tensor/apply_kernels.h"
+#include "worker/python/child_rows.h"
 #include "worker/python/gradient_sets.h"
 #include "worker/python/question_size.h"
+#include "worker/python/ready_code.h"
 
 namespace downpour {
 namespace {
@@ -56,80 +58,12 @@ double NumberOf(const Json& value) {
   return value == "inf" ? kInfinity : value == "-inf" ? -kInfinity : kUndefined;
 }
 
-uint64_t CountOf(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
-// Of anything else than an array: an empty one. The child is the user's process, and may say what it likes.
-Json ArrayOf(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_array() ? *found : Json::array();
-}
-
-std::string Describe(const Json& variable) {
-  if (!variable.is_object()) return CleanText(variable.dump(), 128);
-  return absl::StrCat(CleanText(variable.value("name", Json()).dump(), 128), " ",
-                      CleanText(variable.value("shape", Json()).dump(), 128));
-}
-
-Json AsSubmitted(const OwnVariableSpec& variable) {
-  return {{"name", variable.name}, {"shape", variable.shape}, {"trainable", variable.trainable}};
-}
-
-// Where each metric is among those of the code; of one that it lacks: their number.
-std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const Json& ready) {
-  const Json known = ArrayOf(ready, "metrics");
-  std::vector<size_t> places;
-  for (const MetricSpec& metric : metrics) {
-    places.push_back(static_cast<size_t>(std::find(known.begin(), known.end(), NameOf(metric)) - known.begin()));
-  }
-  return places;
-}
-
-// The same code with the same arguments must have come to the same model and data as where the job was submitted.
-absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
-  if (const Json version = ready.value("version", Json()); version != DOWNPOUR_VERSION) {
-    return absl::InvalidArgumentError(absl::StrCat("the Python package downpour is of version ",
-                                                   CleanText(version.dump(), 64), " here, this worker of ",
-                                                   DOWNPOUR_VERSION ": install the one of this release"));
-  }
-  const Json found = ArrayOf(ready, "variables");
-  const std::vector<OwnVariableSpec>& wanted = job.model.variables;
-  const char* remedy = "; the package and its arguments have to make the same model wherever they run";
-  for (size_t i = 0; i < std::max(found.size(), wanted.size()); ++i) {
-    const Json here = i < found.size() ? found[i] : Json::object();
-    const Json submitted = i < wanted.size() ? AsSubmitted(wanted[i]) : Json::object();
-    if (here == submitted) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the Python code's variable ", i, " is ", i < found.size() ? Describe(here) : "missing", " here, and was ",
-        i < wanted.size() ? Describe(submitted) : "missing", " when the job was submitted", remedy));
-  }
-  const std::vector<size_t> places = PlacesOf(job.training.metrics, ready);
-  const size_t known = ArrayOf(ready, "metrics").size();
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] < known) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the Python code computes no metric ",
-                                                   NameOf(job.training.metrics[i]), ", as training.metrics has"));
-  }
-  const std::pair<const char*, int64_t> counts[] = {{"trainExamples", job.data.train_examples},
-                                                    {"evalExamples", job.data.eval_examples}};
-  for (const auto& [key, submitted] : counts) {
-    const uint64_t here = CountOf(ready, key);
-    if (here == static_cast<uint64_t>(submitted)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the Python code's data have ", here, " ", key, " here, and had ",
-                                                   submitted, " when the job was submitted; every host with workers ",
-                                                   "has to have the same data"));
-  }
-  return absl::OkStatus();
-}
-
 // What the user's code raised, with the examples that it was given.
-absl::Status RaisedIn(const TrainStep& request, absl::Span<const uint64_t> ids, const absl::Status& raised) {
+absl::Status RaisedIn(LeaseId lease, Step step, absl::Span<const uint64_t> ids, const absl::Status& raised) {
   const absl::Span<const uint64_t> named = ids.first(std::min(ids.size(), kMostNamed));
   const size_t others = ids.size() - named.size();
   return absl::AbortedError(absl::StrCat(
-      "step ", request.step, " of lease ", ToNumber(request.lease), " (examples ", absl::StrJoin(named, ", "),
+      "step ", step, " of lease ", ToNumber(lease), " (examples ", absl::StrJoin(named, ", "),
       others == 0 ? "" : absl::StrCat(" and ", Counted(others, "other")), "): ", std::string(raised.message())));
 }
 
@@ -158,9 +92,13 @@ class PythonComputer::Session {
     if (!grid.ok()) return grid.status();
     std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
     session->code_ = std::move(code);
-    auto child = PythonChild::Start(options, job.python, session->code_.path, (1 + kGradientSets) * session->region_);
+    const SliceGrid& of = session->grid_;
+    auto child = PythonChild::Start(
+        options, job.python, session->code_.path,
+        {.bytes = (1 + kGradientSets) * session->region_, .row_bytes = ChildRows::BytesOf(ChildRows::MostNumbers(of))});
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
+    session->rows_ = ChildRows(&of, session->child_->row_memory());
     const std::shared_ptr<std::byte>& memory = session->child_->memory();
     session->sets_ = GradientSets({memory, memory.get() + session->region_}, session->region_, kGradientSets);
     const auto on_preparing = [&](const std::string& what, const std::string& waiting_for) {
@@ -176,6 +114,7 @@ class PythonComputer::Session {
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
     session->metric_places_ = PlacesOf(job.training.metrics, *ready);
+    session->knows_keys_ = ready->value("knowsKeys", Json()) == true;
     const Json arithmetic = ready->value("arithmetic", Json());
     session->arithmetic_ = arithmetic.is_string() ? CleanText(arithmetic.get<std::string>(), 256) : "";
     return session;
@@ -186,61 +125,56 @@ class PythonComputer::Session {
     return {train, eval_examples(), MixAll(train, eval_examples()), arithmetic_};
   }
 
-  absl::StatusOr<Gradients> Train(const TrainStep& request) {
-    if (!plan_.Contains(request.lease) || request.step < 1 || request.step > plan_.StepsOf(request.lease)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
+  // Of a step, or of one batch of an evaluation. Code without a function of keys finds out amid that.
+  absl::StatusOr<ComputeResult> Find(const FindKeys& request) {
+    rows_.Begin();
+    if (!knows_keys_) return KeysFound();
+    at_hand_ = AtHand();
+    Json find;
+    if (request.step) {
+      const auto [lease, step] = *request.step;
+      if (const absl::Status status = CheckStep(lease, step); !status.ok()) return status;
+      at_hand_ = AtHand{.lease = lease, .step = step, .ids = ExamplesOf(lease, step)};
+      find["batches"] = BatchesOf(lease, step, at_hand_->ids);
+    } else {
+      const absl::StatusOr<Json> batches = EvalBatches(request.first_batch, request.batches);
+      if (!batches.ok()) return batches.status();
+      at_hand_->evaluates = true;
+      find["evaluate"] = *batches;
     }
-    if (const absl::Status status = Load(request.updates); !status.ok()) return status;
-    slicer_.Settle(request.settled);
-    const std::vector<uint64_t> ids = ExamplesOf(request.lease, request.step);
-    const Json batches = BatchesOf(request.lease, request.step, ids);
-    const Json next = BatchAfter(request);
-    absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches, next) : Compute(batches, next);
-    const bool in_step = HasFailedByItself(trained.status()) && !child_->failed_unasked();
-    if (in_step) return RaisedIn(request, ids, trained.status());
-    if (!trained.ok()) return trained.status();
-    if (trained->examples != ids.size()) {
-      return RaisedIn(request, ids,
-                      absl::AbortedError(
-                          absl::StrCat("the Python process trained ", trained->examples, " examples of ", ids.size())));
-    }
-    return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, std::move(trained->gradients)),
-                     .last = true,
-                     .loss_sum = trained->loss_sum,
-                     .examples = ids.size()};
+    return Take(child_->Ask({{"find", std::move(find)}}, "found"));
   }
 
-  absl::StatusOr<Evaluated> Evaluate(const EvalStep& request) {
+  absl::StatusOr<ComputeResult> Train(const TrainStep& request) {
+    if (const absl::Status status = CheckStep(request.lease, request.step); !status.ok()) return status;
+    if (const absl::Status status = Load(request.updates); !status.ok()) return status;
+    slicer_.Settle(request.settled);
+    at_hand_ = AtHand{.lease = request.lease, .step = request.step, .ids = ExamplesOf(request.lease, request.step)};
+    const Json batches = BatchesOf(request.lease, request.step, at_hand_->ids);
+    const Json next = BatchAfter(request);
+    if (local_) return TakeTrained(ComputeLocalSteps(request, batches, next));
+    return Take(AskToTrain(batches, next));
+  }
+
+  absl::StatusOr<ComputeResult> Evaluate(const EvalStep& request) {
     if (const absl::Status status = Load(request.updates); !status.ok()) return status;
     if (local_) {
       local_->Reset();
       LayParameters();
     }
-    const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
-    if (request.first_batch > total || request.batches > total - request.first_batch) {
-      return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
-                                                request.first_batch + request.batches, " of ", total));
-    }
-    Json batches = Json::array();
-    uint64_t examples = 0;
-    for (uint64_t batch = request.first_batch; batch < request.first_batch + request.batches; ++batch) {
-      std::vector<uint64_t> ids(std::min(batch_size_, eval_examples() - batch * batch_size_));
-      std::iota(ids.begin(), ids.end(), batch * batch_size_);
-      examples += ids.size();
-      batches.push_back(std::move(ids));
-    }
-    const auto said = child_->Ask({{"evaluate", {{"batches", std::move(batches)}}}}, "evaluated");
-    if (HasFailedByItself(said.status())) return absl::AbortedError(said.status().message());
-    if (!said.ok()) return said.status();
-    Evaluated evaluated{.loss_sum = NumberOf(said->value("lossSum", Json())),
-                        .correct = std::min(CountOf(*said, "correct"), examples),
-                        .examples = examples};
-    const Json sums = ArrayOf(*said, "metricSums");
-    for (const size_t place : metric_places_) {
-      evaluated.metric_sums.push_back(place < sums.size() ? NumberOf(sums[place]) : kUndefined);
-    }
-    return evaluated;
+    absl::StatusOr<Json> batches = EvalBatches(request.first_batch, request.batches);
+    if (!batches.ok()) return batches.status();
+    at_hand_ = AtHand{.evaluates = true};
+    for (const Json& batch : *batches) at_hand_->examples += batch.size();
+    return Take(child_->Ask({{"evaluate", {{"batches", *std::move(batches)}}}}, "evaluated"));
+  }
+
+  absl::StatusOr<ComputeResult> GoOn(const MoreRows& more) {
+    if (!at_hand_) return absl::FailedPreconditionError("rows amid no step");
+    const absl::Status status = more.in_vain ? absl::OkStatus() : rows_.Lay(more.rows);
+    if (!status.ok()) return status;
+    if (more.in_vain) rows_.LayNothing();
+    return Take(child_->Ask({{"rows", Json::object()}}, at_hand_->evaluates ? "evaluated" : "trained"));
   }
 
   // What the program does behind its fit(). Its end is the session's, too.
@@ -269,14 +203,96 @@ class PythonComputer::Session {
       end = RoundUp(end + static_cast<size_t>(variable.elements()) * sizeof(float), kAlignment);
     }
     region_ = RoundUp(end, kPage);
-    for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
+    for (size_t slice = 0; slice < grid_.dense(); ++slice) missing_.insert(grid_.slices[slice].id);
   }
+
+  struct Trained {
+    VariableGradients gradients;
+    double loss_sum = 0;
+    uint64_t examples = 0;
+  };
+
+  // What the child was asked for last, and has not ended yet.
+  struct AtHand {
+    bool evaluates = false;
+    LeaseId lease{};
+    Step step = 0;
+    std::vector<uint64_t> ids = {};  // of the step
+    uint64_t examples = 0;           // of the evaluation
+    size_t set = 0;                  // of gradients
+  };
 
   uint64_t eval_examples() const { return static_cast<uint64_t>(job_.data.eval_examples); }
 
   // Whether the user's code raised, or ended its process, as a crash does. A kill says nothing of the code.
   bool HasFailedByItself(const absl::Status& said) const {
     return absl::IsAborted(said) || (absl::IsUnavailable(said) && child_->killed_by() == 0);
+  }
+
+  absl::Status CheckStep(LeaseId lease, Step step) const {
+    if (plan_.Contains(lease) && step >= 1 && step <= plan_.StepsOf(lease)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", step, " of lease ", ToNumber(lease), " is not in the plan"));
+  }
+
+  absl::StatusOr<Json> EvalBatches(uint64_t first, uint64_t count) const {
+    const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
+    if (first > total || count > total - first) {
+      return absl::OutOfRangeError(absl::StrCat("eval batches ", first, " to ", first + count, " of ", total));
+    }
+    Json batches = Json::array();
+    for (uint64_t batch = first; batch < first + count; ++batch) {
+      std::vector<uint64_t> ids(std::min(batch_size_, eval_examples() - batch * batch_size_));
+      std::iota(ids.begin(), ids.end(), batch * batch_size_);
+      batches.push_back(std::move(ids));
+    }
+    return batches;
+  }
+
+  // What the user's code raised, with the step in which it did.
+  absl::Status FailureOf(const absl::Status& said) const {
+    if (!HasFailedByItself(said)) return said;
+    if (at_hand_->evaluates) return absl::AbortedError(said.message());
+    return child_->failed_unasked() ? said : RaisedIn(at_hand_->lease, at_hand_->step, at_hand_->ids, said);
+  }
+
+  // The child's answer. It may need rows before it can go on.
+  absl::StatusOr<ComputeResult> Take(const absl::StatusOr<Json>& said) {
+    if (!said.ok()) return FailureOf(said.status());
+    if (const auto needs = said->find("needs"); needs != said->end() && child_->row_memory() != nullptr) {
+      absl::StatusOr<SliceValues> keys = rows_.Ask(*needs);
+      if (!keys.ok()) return FailureOf(keys.status());
+      return KeysFound{*std::move(keys)};
+    }
+    return at_hand_->evaluates ? TakeEvaluated(*said) : TakeTrained(TrainedOf(*said));
+  }
+
+  absl::StatusOr<ComputeResult> TakeTrained(absl::StatusOr<Trained> trained) {
+    if (!trained.ok()) return FailureOf(trained.status());
+    const AtHand step = *at_hand_;
+    if (trained->examples != step.ids.size()) {
+      return FailureOf(absl::AbortedError(
+          absl::StrCat("the Python process trained ", trained->examples, " examples of ", step.ids.size())));
+    }
+    at_hand_.reset();
+    Gradients gradients{.slices = slicer_.SliceGradients({step.lease, step.step}, std::move(trained->gradients)),
+                        .last = true,
+                        .loss_sum = trained->loss_sum,
+                        .examples = step.ids.size()};
+    rows_.AppendGradients(&gradients.slices);
+    return gradients;
+  }
+
+  ComputeResult TakeEvaluated(const Json& said) {
+    const uint64_t examples = std::exchange(at_hand_, std::nullopt)->examples;
+    Evaluated evaluated{.loss_sum = NumberOf(said.value("lossSum", Json())),
+                        .correct = std::min(CountOf(said, "correct"), examples),
+                        .examples = examples};
+    const Json sums = ArrayOf(said, "metricSums");
+    for (const size_t place : metric_places_) {
+      evaluated.metric_sums.push_back(place < sums.size() ? NumberOf(sums[place]) : kUndefined);
+    }
+    return evaluated;
   }
 
   std::vector<uint64_t> ExamplesOf(LeaseId lease, Step step) const {
@@ -304,21 +320,18 @@ class PythonComputer::Session {
     return BatchesOf(lease, step, absl::MakeConstSpan(ids).first(std::min(ids.size(), batch_size_)))[0];
   }
 
-  struct Trained {
-    VariableGradients gradients;
-    double loss_sum = 0;
-    uint64_t examples = 0;
-  };
-
-  // The mean gradient over these batches.
-  absl::StatusOr<Trained> Compute(const Json& batches, const Json& next) {
-    const size_t set = sets_.Free();
-    Json train = {{"batches", batches}, {"set", set}};
+  // The child is to compute the mean gradient over these batches.
+  absl::StatusOr<Json> AskToTrain(const Json& batches, const Json& next) {
+    at_hand_->set = sets_.Free();
+    Json train = {{"batches", batches}, {"set", at_hand_->set}};
     if (!next.is_null()) train["next"] = next;
-    const auto said = child_->Ask({{"train", std::move(train)}}, "trained");
-    if (!said.ok()) return said.status();
+    return child_->Ask({{"train", std::move(train)}}, "trained");
+  }
+
+  Trained TrainedOf(const Json& said) {
     Trained trained = {
-        .gradients = {}, .loss_sum = NumberOf(said->value("lossSum", Json())), .examples = CountOf(*said, "examples")};
+        .gradients = {}, .loss_sum = NumberOf(said.value("lossSum", Json())), .examples = CountOf(said, "examples")};
+    const size_t set = at_hand_->set;
     Payload all = sets_.Lend(set);
     if (all.empty()) all = Payload::CopyOf(sets_.at(set), region_);
     for (size_t i = 0; i < grid_.variables.size(); ++i) {
@@ -334,11 +347,12 @@ class PythonComputer::Session {
     Trained all;
     for (size_t i = 0; i < batches.size(); ++i) {
       LayParameters();
-      auto trained = Compute(Json::array({batches[i]}), i + 1 < batches.size() ? batches[i + 1] : next);
-      if (!trained.ok()) return trained.status();
-      all.loss_sum += trained->loss_sum;
-      all.examples += trained->examples;
-      local_->Take(std::move(trained->gradients));
+      const auto said = AskToTrain(Json::array({batches[i]}), i + 1 < batches.size() ? batches[i + 1] : next);
+      if (!said.ok()) return said.status();
+      Trained trained = TrainedOf(*said);
+      all.loss_sum += trained.loss_sum;
+      all.examples += trained.examples;
+      local_->Take(std::move(trained.gradients));
     }
     all.gradients = local_->End();
     return all;
@@ -359,7 +373,11 @@ class PythonComputer::Session {
   }
 
   absl::Status Load(const SliceValues& updates) {
+    if (child_->row_memory() != nullptr) {
+      if (absl::Status status = rows_.Lay(updates); !status.ok()) return status;
+    }
     for (const auto& [id, values] : updates) {
+      if (grid_.Contains(id) && grid_.IsBucket(id)) continue;
       if (absl::Status status = CheckValues(grid_, id, values); !status.ok()) return status;
       missing_.erase(id);
       if (local_) {
@@ -391,6 +409,9 @@ class PythonComputer::Session {
   CachedCode code_;              // which stays as long as this
   GradientSets sets_;
   std::unique_ptr<PythonChild> child_;
+  ChildRows rows_;  // where the job has tables
+  bool knows_keys_ = false;
+  std::optional<AtHand> at_hand_;
 };
 
 PythonComputer::PythonComputer(PythonOptions options) : options_(std::move(options)) {}
@@ -414,7 +435,9 @@ void PythonComputer::Run(const ComputeRequest& request, const Done& done) {
   const auto tell = [&](auto result) {
     result.ok() ? done(absl::OkStatus(), *std::move(result)) : done(result.status(), {});
   };
+  if (const auto* find = std::get_if<FindKeys>(&request)) return tell(session_->Find(*find));
   if (const auto* train = std::get_if<TrainStep>(&request)) return tell(session_->Train(*train));
+  if (const auto* more = std::get_if<MoreRows>(&request)) return tell(session_->GoOn(*more));
   if (const auto* rest = std::get_if<EpilogueStep>(&request)) {
     const std::unique_ptr<Session> last = std::move(session_);
     return tell(last->Finish(*rest));

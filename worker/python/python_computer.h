@@ -6,6 +6,7 @@
 //   each from the next multiple of 4,096, sets of all gradients in the same order. A step says which set is to be
 //   written. A batch is the numbers of its examples in the user's data set, and the seed of its random draws
 //   (runtime/plan.h). A step also names the batch that will probably come next.
+//   Rows of tables lie in memory of their own (child_rows.h).
 // Order: as of Trainer: Prepare first, which starts another child; every slice comes in some request before a step.
 // Cost: beyond the C++ trainer one copy of the parameters a step, one of the gradients within the child, and two short
 //   messages. Gradients leave from the shared memory (gradient_sets.h), but none before all are there. With

@@ -183,8 +183,6 @@ TEST(JobTablesTest, WhatMakesNoSenseIsNamed) {
       {"training.consistency=sync", "training.consistency: does not go with model.tables in this version: sync sums"},
       {"training.localSteps=2", "training.localSteps: does not go with model.tables in this version"},
       {"training.pullAhead=true", "training.pullAhead: does not go with model.tables in this version"},
-      {"python={module: t, sha256: \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\", bytes: 3}",
-       "python: model.tables are computed with by layers alone, not by Python code"},
       {"data.columns.2={name: user, key: string}", "data.columns.2.key: is string, but must be one of integer, text"},
       {"data.columns.2={name: user, key: text, hash: 3}", "a column is of one kind"},
       {"data.columns.2={name: user, key: text, width: 2}", "data.columns.2.width: a field of csv has one key"},

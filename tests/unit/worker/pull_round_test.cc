@@ -55,7 +55,7 @@ class PullRoundTest : public testing::Test {
 
 TEST_F(PullRoundTest, AsksForAMegabyteAtATimeAndIsFreshWhenAllIsHere) {
   EXPECT_EQ(Next(), std::nullopt) << "nobody began";
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   std::vector<size_t> sizes;
   while (const std::optional<Pull> pull = Next()) sizes.push_back(pull->slices.size());
   EXPECT_EQ(sizes, (std::vector<size_t>{1, 1, 1}));
@@ -74,7 +74,7 @@ TEST_F(PullRoundTest, AsksForAMegabyteAtATimeAndIsFreshWhenAllIsHere) {
 
 TEST_F(PullRoundTest, StaysWithinTheWindow) {
   link().window = kMiB;
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   EXPECT_TRUE(Next().has_value());
   EXPECT_EQ(Next(), std::nullopt);
   Receive(1, {0});
@@ -82,7 +82,7 @@ TEST_F(PullRoundTest, StaysWithinTheWindow) {
 }
 
 TEST_F(PullRoundTest, AnAnswerCountsOnce) {
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   while (Next()) {
   }
   Receive(1, {0});
@@ -94,12 +94,12 @@ TEST_F(PullRoundTest, AnAnswerCountsOnce) {
 
 // A late answer must not be taken for one of a newer round: its values may lack what was pushed in between.
 TEST_F(PullRoundTest, AnAnswerOfAnEarlierRoundIsNoNews) {
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   while (Next()) {
   }
   for (uint32_t i = 0; i < 3; ++i) Receive(i + 1, {i});
   round_.TakePulled();
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   while (Next()) {
   }
   for (uint32_t i = 0; i < 3; ++i) Receive(i + 1, {i});
@@ -109,7 +109,7 @@ TEST_F(PullRoundTest, AnAnswerOfAnEarlierRoundIsNoNews) {
 }
 
 TEST_F(PullRoundTest, AsksAgainUnderTheSameNumberSoThatASlowAnswerStillCounts) {
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   while (Next()) {
   }
   EXPECT_TRUE(Overdue(kStart + 1s).empty());
@@ -123,7 +123,7 @@ TEST_F(PullRoundTest, AsksAgainUnderTheSameNumberSoThatASlowAnswerStillCounts) {
 }
 
 TEST_F(PullRoundTest, WhatWasRefusedIsAskedAgainSoon) {
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   Next();
   Receive(1, {0}, /*take=*/false);
   EXPECT_EQ(link().unanswered, kMiB);
@@ -135,7 +135,7 @@ TEST_F(PullRoundTest, WhatWasRefusedIsAskedAgainSoon) {
 // The second asking crosses the answer that lacked a slice: its own answer has them all.
 TEST_F(PullRoundTest, ALateAnswerFillsWhatAnEarlierOneLacked) {
   grid_.slices[0].elements = grid_.slices[1].elements = 8;
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   ASSERT_EQ(Next()->slices.size(), 3u);
   ASSERT_EQ(Overdue(kStart + 2s).size(), 1u);
   Receive(1, {0, 2});
@@ -146,7 +146,7 @@ TEST_F(PullRoundTest, ALateAnswerFillsWhatAnEarlierOneLacked) {
 }
 
 TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   while (Next()) {
   }
   Move(1);
@@ -164,7 +164,7 @@ TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
 
 // Its values are of a place that it has left.
 TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnewThoughItsValuesCame) {
-  round_.Begin();
+  round_.Begin(PullRound::Of::kAll);
   while (Next()) {
   }
   Receive(1, {0});

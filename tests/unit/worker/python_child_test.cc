@@ -28,7 +28,7 @@ class PythonChildTest : public testing::Test {
     fs::permissions(folder_.path() + "/script", fs::perms::owner_all);
     PythonSpec code;
     code.module = "task";
-    auto child = PythonChild::Start({.interpreter = folder_.path() + "/script"}, code, folder_.path(), 64);
+    auto child = PythonChild::Start({.interpreter = folder_.path() + "/script"}, code, folder_.path(), {.bytes = 64});
     EXPECT_TRUE(child.ok()) << child.status();
     return *std::move(child);
   }

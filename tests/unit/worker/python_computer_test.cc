@@ -19,6 +19,7 @@
 #include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "runtime/posix/package.h"
+#include "runtime/row_frames.h"
 #include "schema/sha256.h"
 #include "tests/unit/scratch_folder.h"
 
@@ -232,8 +233,9 @@ TEST_F(PythonComputerTest, TheRestOfTheProgramEndsAsItsExitCodeSays) {
   const auto status_of = [this](const std::string& ends, std::string* error) {
     std::string script = kScript;
     const std::string train = "    train = json.loads(text)[\"train\"]\n";
-    const std::string sees = "    import os; sees = struct.unpack_from('<3f', memory) == (1, 2, 3)\n"
-                             "    sees = sees and json.loads(text) == {'finish': {'history': [{'epoch': 7}]}}\n";
+    const std::string sees =
+        "    import os; sees = struct.unpack_from('<3f', memory) == (1, 2, 3)\n"
+        "    sees = sees and json.loads(text) == {'finish': {'history': [{'epoch': 7}]}}\n";
     scratch_.Write("script", script.replace(script.find(train), train.size(), sees + "    " + ends + "\n"));
     Prepare();
     Payload values = Payload::Zeros(3 * sizeof(float));
@@ -247,8 +249,8 @@ TEST_F(PythonComputerTest, TheRestOfTheProgramEndsAsItsExitCodeSays) {
     return said;
   };
   std::string error = "unset";
-  for (const char* well : {"sys.exit(not sees)", "say({'finished': {}}); os._exit(not sees)",
-                           "channel.close(); sys.exit(not sees)"}) {
+  for (const char* well :
+       {"sys.exit(not sees)", "say({'finished': {}}); os._exit(not sees)", "channel.close(); sys.exit(not sees)"}) {
     ASSERT_TRUE(status_of(well, &error).ok()) << well;
     EXPECT_EQ(error, "") << well;
   }
@@ -297,6 +299,107 @@ TEST_F(PythonComputerTest, GradientsStayWhatTheyAreHoweverLongTheyAreHeld) {
   held.clear();
   Train(1, 2);
   EXPECT_EQ(Heard().back()["set"], 0) << "it is free again";
+}
+
+// Its table has rows of two numbers, in one bucket. The script asks for the keys 5 and 9 amid a step, and then for 7;
+// the gradient of a row is that row.
+class PythonTablesTest : public PythonComputerTest {
+ protected:
+  PythonTablesTest() {
+    job_.model.tables = {{.name = "t", .width = 2}};
+    job_.model.table_buckets = 1;
+    SetUpScript("False");
+  }
+
+  void SetUpScript(const std::string& knows_keys) {
+    std::string script = kScript;
+    const auto put = [&](const std::string& before, const std::string& text) {
+      script.insert(script.find(before), text);
+    };
+    put("def say", "rows = mmap.mmap(int(value('--rows')), 0)\nmost = len(rows) // 16\n");
+    put("while head", R"(
+def hear():
+    return json.loads(channel.recv(struct.unpack("<I", channel.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL))
+def lay(keys):
+    struct.pack_into(f"<{len(keys)}Q", rows, 0, *keys)
+    return {"needs": [[0, len(keys)]]}
+)");
+    put("    train =", R"(    if "find" in json.loads(text):
+        say({"found": lay([5, 9])})
+        continue
+)");
+    put("    say({\"trained\"", absl::StrCat("    for keys in [] if ", knows_keys, R"( else [[5, 9], [7]]:
+        say({"trained": lay(keys)})
+        assert hear() == {"rows": {}}
+    rows[12 * most:12 * most + 24] = rows[8 * most:8 * most + 24]
+)"));
+    put("\"metrics\": []",
+        absl::StrCat("\"knowsKeys\": ", knows_keys, ", \"tables\": [{\"name\": \"t\", \"width\": 2}], "));
+    scratch_.Write("script", script);
+  }
+
+  ComputeResult Run(const ComputeRequest& request) {
+    ComputeResult answer;
+    computer_.Run(request, [&](const absl::Status& status, ComputeResult result) {
+      ASSERT_TRUE(status.ok()) << status;
+      answer = std::move(result);
+    });
+    return answer;
+  }
+
+  // The keys of the bucket.
+  std::vector<uint64_t> Found(const ComputeResult& result) {
+    const SliceValues& keys = std::get<KeysFound>(result).keys;
+    return keys.empty() ? std::vector<uint64_t>() : UnpackKeys(keys[0].second, kWidths)->keys;
+  }
+
+  static SliceValues RowsOf(const std::vector<float>& numbers) {
+    return {{kBucket, Payload::CopyOf(numbers.data(), numbers.size() * sizeof(float))}};
+  }
+
+  static constexpr uint32_t kWidths[] = {2};
+  static constexpr SliceId kBucket{1};
+  const FindKeys find_ = {.step = std::pair(LeaseId{0}, Step{1})};
+  const SliceValues updates_ = {{SliceId{0}, Payload::Zeros(3 * sizeof(float))}};
+};
+
+TEST_F(PythonTablesTest, AStepEndsWhereItNeedsRowsAndGoesOnWithThem) {
+  Prepare();
+  EXPECT_THAT(Found(Run(find_)), testing::IsEmpty());
+  EXPECT_THAT(Found(Run(TrainStep{.lease = LeaseId{0}, .step = 1, .updates = updates_})), testing::ElementsAre(5, 9));
+  EXPECT_THAT(Found(Run(MoreRows{.rows = RowsOf({1, 2, 3, 4})})), testing::ElementsAre(7));
+  const auto gradients = std::get<Gradients>(Run(MoreRows{.rows = RowsOf({5, 6})}));
+  ASSERT_EQ(gradients.slices.size(), 2u);
+  EXPECT_EQ(gradients.slices[1].first, kBucket);
+  const RowGradients push = UnpackGradients(gradients.slices[1].second, kWidths).value();
+  EXPECT_THAT(push.rows.keys, testing::ElementsAre(5, 7, 9));
+  EXPECT_THAT(push.numbers, testing::ElementsAre(1, 2, 5, 6, 3, 4));
+}
+
+TEST_F(PythonTablesTest, WhatNobodyWantsEndsWithoutRows) {
+  Prepare();
+  Run(find_);
+  Run(TrainStep{.lease = LeaseId{0}, .step = 1, .updates = updates_});
+  EXPECT_THAT(Found(Run(MoreRows{.rows = {}, .in_vain = true})), testing::ElementsAre(7));
+  EXPECT_TRUE(std::get<Gradients>(Run(MoreRows{.rows = {}, .in_vain = true})).last);
+}
+
+TEST_F(PythonTablesTest, CodeThatKnowsItsKeysIsAskedForThemBefore) {
+  SetUpScript("True");
+  Prepare();
+  EXPECT_THAT(Found(Run(find_)), testing::ElementsAre(5, 9));
+  TrainStep step{.lease = LeaseId{0}, .step = 1, .updates = updates_};
+  step.updates.push_back(RowsOf({1, 2, 3, 4})[0]);
+  const auto gradients = std::get<Gradients>(Run(step));
+  EXPECT_THAT(UnpackGradients(gradients.slices[1].second, kWidths)->numbers, testing::ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(PythonTablesTest, OtherTablesThanThoseOfTheJobAreRefused) {
+  job_.model.tables[0].width = 3;
+  absl::Status said;
+  computer_.Run(downpour::Prepare{job_, {archive_}},
+                [&](const absl::Status& status, const ComputeResult&) { said = status; });
+  EXPECT_THAT(said.message(), testing::HasSubstr("table 0 is \"t\" of width 2 here, and was \"t\" of width 3 when"));
 }
 
 }  // namespace
