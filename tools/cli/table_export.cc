@@ -3,10 +3,10 @@
 #include <charconv>
 
 #include "absl/strings/str_cat.h"
+#include "checkpoint/table_reader.h"
 #include "job/job_file.h"
 #include "tools/cli/new_file.h"
 #include "tools/cli/safetensors.h"
-#include "tools/cli/table_reader.h"
 
 namespace downpour {
 namespace {

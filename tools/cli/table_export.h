@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 namespace downpour {
 
