@@ -24,8 +24,8 @@
 namespace downpour {
 
 struct PredictorOptions {
-  std::string checkpoint = {};    // of a job's folder: TERM-N or best; empty: the newest
-  size_t most_rows = 65536;       // of one batch
+  std::string checkpoint = {};  // of a job's folder: TERM-N or best; empty: the newest
+  size_t most_rows = 65536;     // of one batch
 };
 
 // `notes`, if any, gets a sentence for each newer checkpoint that was passed over.

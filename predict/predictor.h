@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "job/data_spec.h"
 #include "predict/batch.h"
 
 namespace downpour {
@@ -35,9 +36,9 @@ enum class InputKind {
 struct SignatureInput {
   std::string name;
   InputKind kind = InputKind::kNumber;
-  int64_t width = 1;       // values of a row: of numbers just so many, of keys at most so many
-  bool is_list = false;    // a row may have a list of them
-  bool is_needed = false;  // a value that is missing, or a column that is absent, is an error
+  int64_t width = 1;                // values of a row: of numbers just so many, of keys at most so many
+  bool is_list = false;             // a row may have a list of them
+  bool is_needed = false;           // a value that is missing, or a column that is absent, is an error
   std::optional<double> fill = {};  // of numbers: what one that is missing becomes
 };
 
@@ -52,9 +53,12 @@ struct SignatureOutput {
 struct Signature {
   std::vector<SignatureInput> inputs;
   std::vector<SignatureOutput> outputs;
+  std::string label = {};  // a column that rows may have and that is passed over; empty: none
 
   // The place of an input. Of a model with one input "input" and "" stand for it too. Nothing: there is no such one.
   std::optional<size_t> Find(std::string_view name) const;
+  // INVALID_ARGUMENT for a name that is neither an input nor the label.
+  absl::Status NoSuchInput(std::string_view name) const;
 };
 
 class Predictor {
@@ -68,6 +72,8 @@ class Predictor {
   // Where it comes from, for people: runs/first/checkpoints/1-4.
   virtual const std::string& origin() const = 0;
   virtual size_t most_rows() const = 0;  // of one batch
+  // How files of its rows are read: as the job's data were. Null: they are JSON lines.
+  virtual const DataSpec* data() const { return nullptr; }
   // The memory of its parameters and its rows of tables, without that of answers under way.
   virtual uint64_t bytes_held() const = 0;
 };
