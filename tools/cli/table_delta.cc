@@ -9,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "checkpoint/table_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/text_table.h"
 #include "job/job_file.h"
 #include "tools/cli/safetensors.h"
-#include "tools/cli/table_reader.h"
 #include "tools/cli/table_rows.h"
 
 namespace downpour {

@@ -1,8 +1,8 @@
 #include "tools/cli/table_export.h"
 
+#include "checkpoint/table_reader.h"
 #include "job/job_file.h"
 #include "tools/cli/safetensors.h"
-#include "tools/cli/table_reader.h"
 #include "tools/cli/table_rows.h"
 
 namespace downpour {

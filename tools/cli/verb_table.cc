@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "checkpoint/table_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/output_options.h"
 #include "cluster/text_table.h"
@@ -17,7 +18,6 @@
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/table_delta.h"
 #include "tools/cli/table_export.h"
-#include "tools/cli/table_reader.h"
 #include "tools/cli/table_stats.h"
 #include "tools/cli/verbs.h"
 

@@ -7,7 +7,7 @@
 // Cost: to load, all values in memory and one slice's optimizer slots at a time; else one slice at a time.
 // Errors: NOT_FOUND where there is none, DATA_LOSS naming file and bytes for what is damaged, INVALID_ARGUMENT for what
 //   no writer of ours makes.
-// Tests: tests/unit/tools/cli/checkpoint_reader_test.cc.
+// Tests: tests/unit/checkpoint/checkpoint_reader_test.cc.
 #pragma once
 
 #include <cstdint>
