@@ -24,7 +24,7 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
   lost_ = std::move(lost);
   train_examples_ = train_examples;
   Learn(std::move(checkpoints));
-  if (initial_ && initial_->records.size() != grid_.dense()) {
+  if (initial_ && initial_->records.size() != grid_.dense() && initial_->records.size() != grid_.size()) {
     failure_ = absl::DataLossError(absl::StrCat(ManifestPath(Round()), " is of another model"));
     initial_.reset();
   }

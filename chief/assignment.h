@@ -125,7 +125,8 @@ class Assignment {
   SliceSource KindOf(SliceId slice) const {
     const Home& home = homes_[ToNumber(slice)];
     if (home.held) return SliceSource::kHeld;
-    const bool is_made = !initial_ || grid_.IsBucket(slice);  // the values that the user gave are variables'
+    // The values that the user gave are those of all slices, or of variables alone.
+    const bool is_made = !initial_ || ToNumber(slice) >= initial_->records.size();
     return Begins(home) && is_made ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
   }
   const Manifest& SourceOf(const Home& home) const { return home.source == 0 ? *initial_ : sources_[home.source - 1]; }

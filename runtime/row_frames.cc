@@ -138,7 +138,7 @@ bool AreInBucket(const Payload& frame, size_t tables, uint32_t bucket, uint32_t 
 
 absl::Status CheckRowsOfBucket(size_t bytes) {
   if (bytes <= kMaxFrameBytes) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return absl::CancelledError(
       absl::StrCat("a step needs ", bytes, " bytes of rows of one bucket, of at most ", kMaxFrameBytes,
                    ": give the job more buckets (model.tableBuckets) or smaller batches"));
 }

@@ -203,13 +203,13 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     return absl::InternalError(absl::StrCat(whose, done.status.message()));
   }
   if (auto* found = std::get_if<KeysFound>(&done.result)) {
-    absl::Status received = Receive(*found);
+    if (absl::Status received = Receive(*found); !received.ok()) return received;
     if (running_->finds) {
       End(now);
     } else {
       running_->waits = true;
     }
-    return received;
+    return absl::OkStatus();
   }
   auto* const gradients = std::get_if<Gradients>(&done.result);
   if (gradients != nullptr && !running_->evaluates && !running_->finds) {

@@ -72,7 +72,7 @@ class Schedule {
   bool waits_for_rows() const { return running_ && running_->waits; }
   // The request that the device is at, where that is late; else empty.
   std::string Late(Time now, Duration patience) const;
-  // Of what Receive returned; none: something else than the job's own code failed.
+  // Of what Receive returned; none: something else failed than the job's own code, or what it asks for.
   std::optional<MemberSession::CodeFailure> FailureOfCode(const absl::Status& status) const {
     if (!absl::IsAborted(status) && !absl::IsCancelled(status)) return std::nullopt;
     return MemberSession::CodeFailure{.lease = running_->evaluates ? LeaseId{} : running_->lease,

@@ -21,7 +21,7 @@ namespace downpour {
 struct AgeRule {
   uint32_t evict_after = 0;  // 0: nothing expires
   uint64_t clock = 0;
-  bool Expired(uint32_t last) const { return evict_after != 0 && clock - last >= evict_after; }
+  bool Expired(uint32_t last) const { return evict_after != 0 && clock >= uint64_t{last} + evict_after; }
 };
 
 class AdmissionCounts {

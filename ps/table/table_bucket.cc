@@ -288,8 +288,8 @@ void TableBucket::FillPart(TablePartWriter* part) {
     // What expired since the base has changed without a push.
     const bool went = place->last != 0 && !is_row && !then.Expired(place->last);
     if (base.number == 0 ? is_row : place->mark >= base.number || went) {
-      // Where it is not known, the last push counts as that before the point.
-      const uint32_t last = KnowsLastPush(spec_) ? place->last : scan_->point().clock;
+      // Where it is not known, the last push counts as that before the point, or as the first.
+      const uint32_t last = KnowsLastPush(spec_) ? place->last : std::max<uint32_t>(scan_->point().clock, 1);
       is_row ? part->AddRow({scan_->cursor(), last, place->key}, row) : part->AddEmpty(scan_->cursor());
     }
     scan_->Advance(pages_);

@@ -163,7 +163,8 @@ absl::Status TableInstaller::TakeCounts(const TablePart& part) {
 }
 
 absl::Status TableInstaller::CheckEntry(const TablePartHeader& header, uint64_t key, uint32_t last) const {
-  if (last == 0 || last > header.point.clock) {
+  // Before any push there are rows that the job began with: they count as if the first push had them.
+  if (last == 0 || last > std::max<uint32_t>(header.point.clock, 1)) {
     return Wrong(header, absl::StrCat("key ", key, " was pushed by push ", last, " of ", header.point.clock));
   }
   const uint32_t bucket = BucketOf(header.table, key, header.buckets);

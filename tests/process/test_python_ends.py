@@ -179,7 +179,7 @@ class PythonEndsTest(OwnCodeTest):
         """)
         run = self.start_python_run()
         self.assertEqual(run.finish()[0], 1, run.said)
-        told = (r"^the job.s own code ended at worker-\d: the Python code: the module trainer.task ended before its "
+        told = (r"^the job ended at worker-\d: the Python code: the module trainer.task ended before its "
                 r"job did: only training.epochs, training.stopEarly and cancel end a job, at trainer/task.py:\d+, in "
                 r"<module>: break")  # fmt: skip
         self.assertRegex(self.summary()["errorMessage"], told)
@@ -198,7 +198,7 @@ class PythonEndsTest(OwnCodeTest):
         self.assertEqual(run.finish()[0], 1, run.said)
         told = (r"the Python code: the loop changed the parameters: leave optimizer.step\(\) out, push is in its "
                 r"place, at trainer/task.py:\d+, in <module>: optimizer.step\(\)")  # fmt: skip
-        self.assertRegex(self.summary()["errorMessage"], rf"^the job.s own code ended at worker-\d: {told}")
+        self.assertRegex(self.summary()["errorMessage"], rf"^the job ended at worker-\d: {told}")
         self.assertRegex(self.summary()["failures"][0]["what"], f"^it left: {told}")
         self.assertLessEqual(self.summary()["workersLost"], 2, "each once")
 

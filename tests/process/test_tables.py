@@ -104,6 +104,20 @@ class TablesTest(ProcessTest):
             kill(pid)
             run.wait_for_line(rf"{name} \(pid {pid}\) ended: signal 9 \(SIGKILL\); started again")
 
+    def test_a_step_of_more_rows_than_a_message_has_ends_the_job_with_a_sentence(self):
+        self.write_table_job()
+        with open(self.folder / "train.csv", "w", newline="") as file:
+            csv.writer(file).writerows([("user", "item", "hour", "liked"), *((n, "a", 1, n % 2) for n in range(5000))])
+        job = json.loads(self.job_file.read_text())
+        job["data"].pop("eval")
+        job["model"].update(tableBuckets=1, tables=[{"name": "users", "width": 100}, {"name": "items", "width": 3}])
+        job["training"].update(batchSize=2600, leaseBatches=1)
+        self.job_file.write_text(json.dumps(job))
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        told = r"^the job ended at worker-\d: a step needs 10\d{5} bytes of rows of one bucket, of at most 1048576: give "
+        self.assertRegex(self.summary()["errorMessage"], told)
+
     def test_rows_outlive_kills_and_go_to_more_ps(self):
         self.draw("train.csv", 2000, seed=1)
         examples = self.draw("eval.csv", 300, seed=2)

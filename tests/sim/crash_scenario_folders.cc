@@ -83,10 +83,16 @@ void CrashScenario::StageInitialValues() {
   manifest.job = CanonicalJob(job_);
   std::string shard;
   for (const Slice& slice : oracle_.grid().slices) {
-    if (oracle_.grid().IsBucket(slice.id)) break;  // the values that a user gives are variables'
-    const std::vector<Payload> blocks = EncodeRecord(reference().Born(slice.id));
-    manifest.records.push_back({slice.id, 0, shard.size(), RecordBytes(blocks), RecordChecksum(blocks)});
-    for (const Payload& block : blocks) shard += downpour::ToString(block);
+    if (oracle_.grid().IsBucket(slice.id) && !oracle_.begins_with_rows()) break;  // a file has those of variables
+    std::string record;
+    if (oracle_.grid().IsBucket(slice.id)) {
+      record = oracle_.InitialRecord(slice.id);
+    } else {
+      for (const Payload& block : EncodeRecord(reference().Born(slice.id))) record += downpour::ToString(block);
+    }
+    const Payload bytes = Payload::CopyOf(record.data(), record.size());
+    manifest.records.push_back({slice.id, 0, shard.size(), record.size(), Crc32c(bytes.bytes())});
+    shard += record;
   }
   manifest.files = {{"initial.shard", shard.size()}};
   Stage(CheckpointDir(Round()),

@@ -108,7 +108,7 @@ void InvariantChecker::Check(const Process& process, PeerId, const Assign& assig
     if (item.source != SliceSource::kInitialValues) continue;
     const std::string& file = oracle_->job().model.initialize_from;
     const bool is_bucket = oracle_->grid().Contains(item.slice) && oracle_->grid().IsBucket(item.slice);
-    if (!file.empty() && !is_bucket)
+    if (!file.empty() && (!is_bucket || oracle_->begins_with_rows()))
       Add(process, absl::StrCat("leaves the values of slice ", ToNumber(item.slice), " to its ps"));
     if (journalled_ > abandoned_) AddBegun(process, item.slice);
   }

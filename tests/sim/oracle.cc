@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "ps/bucket_writer.h"
+#include "ps/table/bucket_rows.h"
 #include "runtime/initial_values.h"
 #include "runtime/prng.h"
 #include "tensor/apply_kernels.h"
@@ -97,6 +99,37 @@ Payload Oracle::Initial(SliceId slice) const {
   if (job_.model.initialize_from.empty()) return values;
   for (float& value : values.mutable_floats()) value += 0.25f;  // other ones, biases too
   return values;
+}
+
+bool Oracle::begins_with_rows() const {
+  return grid_.buckets > 0 && !job_.model.initialize_from.empty() && MixAll(job_.seed, 4) % 2 == 0;
+}
+
+// Two of three keys have a row, whose numbers an initial row never has. A third of those of the tables lie in parts of
+// one row.
+std::string Oracle::InitialRecord(SliceId bucket) const {
+  std::string record;
+  const std::vector<TableSpec> tables = TablesOf(job_);
+  const size_t part_bytes = MixAll(job_.seed, 5) % 3 == 0 ? 400 : 4096;
+  BucketWriter writer(tables, static_cast<uint32_t>(grid_.at(bucket).offset), part_bytes,
+                      [&record](const std::vector<Payload>& blocks) {
+                        for (const Payload& block : blocks) record += ToString(block);
+                        return absl::OkStatus();
+                      });
+  CHECK(writer.Begin(bucket).ok());
+  const RowKeys& all = AllKeys(bucket);
+  size_t place = 0;
+  for (size_t table = 0; table < tables.size(); ++table) {
+    const RowShape shape = ShapeOf(tables[table]);
+    Payload row = Payload::Zeros(shape.bytes());
+    const std::vector<float> values(shape.width, 2.5f);
+    BeginRow(shape, values.data(), row.mutable_data());
+    for (uint32_t i = 0; i < all.counts[table]; ++i, ++place) {
+      if (MixAll(place, 6) % 3 != 0) CHECK(writer.Add(all.keys[place], row.data()).ok());
+    }
+    CHECK(writer.EndTable().ok());
+  }
+  return record;
 }
 
 Payload Oracle::OnWire(const Payload& floats) const {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "job/job.h"
@@ -51,6 +52,10 @@ class Oracle {
 
   // What the slice begins with: as its ps makes it, or as the file of model.initializeFrom would have it.
   Payload Initial(SliceId slice) const;
+  // Whether model.initializeFrom is a job folder, whose tables this job begins with too: a half of those that have any.
+  bool begins_with_rows() const;
+  // Of such a job: a bucket's record before any push.
+  std::string InitialRecord(SliceId bucket) const;
   // Floats of a variable as they travel. A gradient's are exact as bfloat16, too.
   Payload OnWire(const Payload& floats) const;
 

@@ -1,9 +1,12 @@
 #include "tests/sim/reference_state.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ps/bucket_stream.h"
 #include "ps/optimizer.h"
 #include "runtime/learning_rate.h"
 #include "tensor/apply_kernels.h"
@@ -195,9 +198,18 @@ void ReferenceState::NoteValues(Lineage& lineage) {
   if (lineage.rows != nullptr) lineage.shown[lineage.state.version] = lineage.state.values;
 }
 
+BucketRows ReferenceState::Begun(SliceId bucket, uint32_t number) const {
+  const std::vector<TableSpec> tables = TablesOf(oracle_->job());
+  if (!oracle_->begins_with_rows()) return BucketRows(tables, number, /*copy=*/1);
+  const std::string record = oracle_->InitialRecord(bucket);
+  BucketStream stream(tables, number, /*copy=*/1);
+  CHECK(stream.Add(Payload::CopyOf(record.data(), record.size()).bytes()).ok());
+  return std::move(std::move(stream).Finish(/*consumed=*/0)->rows);
+}
+
 std::shared_ptr<BucketRows> ReferenceState::Replay(SliceId bucket, const std::vector<PushOf>& pushes) const {
   const auto number = static_cast<uint32_t>(oracle_->grid().at(bucket).offset);
-  auto rows = std::make_shared<BucketRows>(TablesOf(oracle_->job()), number, /*copy=*/1);
+  auto rows = std::make_shared<BucketRows>(Begun(bucket, number));
   uint64_t done = 0, version = 0;
   for (const PushOf& push : pushes) {
     const bool effect = oracle_->KindOf(push.first, push.second, bucket) == Oracle::Kind::kGradient;

@@ -87,6 +87,7 @@ class ReferenceState {
   void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
   void ApplyRows(const PushOf& push, SliceId bucket, bool effect, uint64_t done, uint64_t version,
                  BucketRows& rows) const;
+  BucketRows Begun(SliceId bucket, uint32_t number) const;
   std::shared_ptr<BucketRows> Replay(SliceId bucket, const std::vector<PushOf>& pushes) const;
   void NoteValues(Lineage& lineage);
   uint64_t Done(const SliceState& state) const;

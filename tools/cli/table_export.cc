@@ -1,26 +1,12 @@
 #include "tools/cli/table_export.h"
 
-#include <charconv>
-
-#include "absl/strings/str_cat.h"
 #include "job/job_file.h"
-#include "tools/cli/new_file.h"
 #include "tools/cli/safetensors.h"
 #include "tools/cli/table_reader.h"
+#include "tools/cli/table_rows.h"
 
 namespace downpour {
 namespace {
-
-template <typename T>
-absl::Span<const std::byte> AsBytes(const T& numbers) {
-  return {reinterpret_cast<const std::byte*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
-}
-
-// What one part has of a table: keys, and the values of one row after the other.
-struct TableRows {
-  std::vector<int64_t> ids;
-  std::vector<float> values;
-};
 
 template <typename Use>
 absl::Status ForEachPart(const Checkpoint& checkpoint, uint64_t table, const Use& use) {
@@ -49,38 +35,14 @@ absl::Status ForEachRows(const Checkpoint& checkpoint, uint64_t table, const Use
   });
 }
 
-void AppendLine(int64_t id, absl::Span<const float> values, std::string* text) {
-  absl::StrAppend(text, id);
-  char digits[32];
-  for (const float value : values) {
-    const auto written = std::to_chars(std::begin(digits), std::end(digits), value);
-    text->push_back(',');
-    text->append(digits, written.ptr);
-  }
-  text->push_back('\n');
-}
-
 }  // namespace
 
 absl::StatusOr<uint64_t> ExportTableAsCsv(const Checkpoint& checkpoint, uint64_t table, const std::string& path) {
-  const auto width = static_cast<size_t>(checkpoint.job.model.tables[table].width);
-  NewFile file(path);
-  std::string text = "key";
-  for (size_t i = 0; i < width; ++i) absl::StrAppend(&text, ",v", i);
-  text.push_back('\n');
-  uint64_t rows = 0, bytes = 0;
-  const auto write = [&] {
-    file.WriteAt(bytes, AsBytes(text));
-    bytes += text.size();
-    text.clear();
-  };
-  write();
+  TableRowsCsv file(path, static_cast<size_t>(checkpoint.job.model.tables[table].width));
+  uint64_t rows = 0;
   const absl::Status status = ForEachRows(checkpoint, table, [&](const TableRows& some) {
-    for (size_t i = 0; i < some.ids.size(); ++i) {
-      AppendLine(some.ids[i], absl::MakeConstSpan(some.values).subspan(i * width, width), &text);
-    }
+    file.Add(some);
     rows += some.ids.size();
-    write();
   });
   if (!status.ok()) return status;
   if (absl::Status written = file.Commit(); !written.ok()) return written;

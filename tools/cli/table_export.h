@@ -1,7 +1,6 @@
 // Writes the rows of one table for other programs.
 //
-// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width]. CSV: a line of names (key, v0, v1, ...), then a
-//   line for each row, its values as short as they can be to be read back the same.
+// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width]. CSV: as table_rows.h has it.
 // Order: bucket by bucket, and within one as the rows lie there: the same for the same checkpoint.
 // Cost: a part of a bucket in memory. Safetensors reads the rows twice, since its header says how many there are.
 // Errors: those of ReadTableParts and NewFile. The file is there whole, or as it was.

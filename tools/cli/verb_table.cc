@@ -15,6 +15,7 @@
 #include "data/columns.h"
 #include "schema/text.h"
 #include "tools/cli/checkpoint_option.h"
+#include "tools/cli/table_delta.h"
 #include "tools/cli/table_export.h"
 #include "tools/cli/table_reader.h"
 #include "tools/cli/table_stats.h"
@@ -31,6 +32,7 @@ struct TableOptions {
   bool are_texts = false;
   std::string format = "safetensors";
   std::string out;
+  std::string since;  // TERM-N
 };
 
 struct WantedRow {
@@ -178,6 +180,49 @@ int ExportRows(const TableOptions& options, Streams streams) {
   return kExitDone;
 }
 
+// The checkpoint of that name in the same folder.
+std::optional<Checkpoint> OpenEarlier(const TableOptions& options, const std::string& verb, Streams streams) {
+  const absl::StatusOr<Round> round = ParseRound(options.since);
+  absl::StatusOr<Checkpoint> checkpoint =
+      round.ok() ? OpenCheckpoint(options.checkpoint.job_dir, *round) : absl::StatusOr<Checkpoint>(round.status());
+  if (checkpoint.ok()) return *std::move(checkpoint);
+  const std::string remedy = absl::IsNotFound(checkpoint.status())
+                                 ? "; a job keeps as many as checkpoint.keep says, and checkpoint list names them"
+                                 : "";
+  Complain(streams, verb, absl::StrCat("--since: ", std::string(checkpoint.status().message()), remedy), kExitFailed);
+  return std::nullopt;
+}
+
+int ShowDelta(const TableOptions& options, Streams streams) {
+  const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table diff", streams);
+  const std::optional<Checkpoint> before = after ? OpenEarlier(options, "table diff", streams) : std::nullopt;
+  if (!before) return kExitFailed;
+  std::vector<TableDelta> deltas;
+  for (uint64_t table = 0; table < after->job.model.tables.size(); ++table) {
+    const absl::StatusOr<TableDelta> delta = CompareTable(*before, *after, table);
+    if (!delta.ok()) return Complain(streams, "table diff", std::string(delta.status().message()), kExitFailed);
+    deltas.push_back(*delta);
+  }
+  streams.out << (options.json ? DeltasJson(*before, *after, deltas) : DeltasTable(*after, deltas));
+  return kExitDone;
+}
+
+int ExportDelta(const TableOptions& options, Streams streams) {
+  const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table delta", streams);
+  const std::optional<Checkpoint> before = after ? OpenEarlier(options, "table delta", streams) : std::nullopt;
+  if (!before) return kExitFailed;
+  const std::optional<uint64_t> table = FindTable(after->job, options.table, "table delta", streams);
+  if (!table) return kExitFailed;
+  const DeltaFormat format = options.format == "csv" ? DeltaFormat::kCsv : DeltaFormat::kSafetensors;
+  const absl::StatusOr<TableDelta> delta = WriteDelta(*before, *after, *table, format, options.out);
+  if (!delta.ok()) return Complain(streams, "table delta", std::string(delta.status().message()), kExitFailed);
+  streams.err << "wrote " << Counted(delta->born + delta->changed, "row") << " of " << options.table << ", "
+              << delta->born << " of them new, and " << Counted(delta->gone, "key") << " whose row is gone, from "
+              << before->path << " to " << after->path << "\n";
+  streams.out << options.out << "\n";
+  return kExitDone;
+}
+
 std::function<int()> SetUpTable(CLI::App& app, Streams streams) {
   auto options = std::make_shared<TableOptions>();
   const auto add = [&](const char* name, const char* summary, bool of_one) {
@@ -192,16 +237,29 @@ std::function<int()> SetUpTable(CLI::App& app, Streams streams) {
   get->add_option("keys", options->keys, "Their keys; behind -- if one is below 0")->required()->type_name("KEY...");
   get->add_flag("--text", options->are_texts, "They are words, as a column with key: text has them");
   AddFormatOption(*get, "table, or json as docs/TABLES.md has it", &options->json);
-  CLI::App* write = add("export", "Write all rows of a table for other programs", true);
-  write->add_option("--format", options->format, "File format")
-      ->check(CLI::IsMember({"safetensors", "csv"}))
-      ->capture_default_str();
-  write->add_option("--out", options->out, "The file to write; replaced in one piece")->required()->type_name("FILE");
+  const auto add_file = [&](CLI::App* verb) {
+    verb->add_option("--format", options->format, "File format")
+        ->check(CLI::IsMember({"safetensors", "csv"}))
+        ->capture_default_str();
+    verb->add_option("--out", options->out, "The file to write; replaced in one piece")->required()->type_name("FILE");
+  };
+  const auto add_since = [&](CLI::App* verb) {
+    verb->add_option("--since", options->since, "An earlier checkpoint of the folder")->required()->type_name("TERM-N");
+  };
+  add_file(add("export", "Write all rows of a table for other programs", true));
+  CLI::App* diff = add("diff", "Of each table how many rows came, changed and went since a checkpoint", false);
+  add_since(diff);
+  AddFormatOption(*diff, "table, or json as docs/TABLES.md has it", &options->json);
+  CLI::App* delta = add("delta", "Write the rows of a table that changed since a checkpoint, and the keys that went", true);
+  add_since(delta);
+  add_file(delta);
   app.require_subcommand(1);
   return [=] {
-    return stats->parsed() ? ShowTables(*options, streams)
-           : get->parsed() ? GetRows(*options, streams)
-                           : ExportRows(*options, streams);
+    return stats->parsed()   ? ShowTables(*options, streams)
+           : get->parsed()   ? GetRows(*options, streams)
+           : diff->parsed()  ? ShowDelta(*options, streams)
+           : delta->parsed() ? ExportDelta(*options, streams)
+                             : ExportRows(*options, streams);
   };
 }
 
@@ -212,7 +270,10 @@ const Verb kTableVerb = {"table", "Look into the tables of a checkpoint, or writ
                          "  downpour table get --job-dir runs/first --table users 17 4711\n"
                          "  downpour table get --job-dir runs/first --table items --text \"blue shoes\" -o json\n"
                          "  downpour table export --job-dir runs/first --table users --out users.safetensors\n"
-                         "  downpour table export --job-dir runs/first --table users --format csv --out users.csv\n",
+                         "  downpour table export --job-dir runs/first --table users --format csv --out users.csv\n"
+                         "  downpour table diff --job-dir runs/first --since 1-4\n"
+                         "  downpour table delta --job-dir runs/first --since 1-4 --table users --out changes.csv "
+                         "--format csv\n",
                          "0 done, 1 there is no valid checkpoint, no such table, none of the rows, or the file cannot "
                          "be written",
                          SetUpTable};

@@ -105,7 +105,7 @@ TEST(CodeFailuresTest, CodeThatEndedIsNotTriedAgain) {
   CodeFailures failures;
   failures.NoteEnd("worker-1", "the loop ended");
   EXPECT_THAT(std::string(failures.failure().message()),
-              HasSubstr("the job's own code ended at worker-1: the loop ended"));
+              HasSubstr("the job ended at worker-1: the loop ended"));
 }
 
 class ChiefCodeFailuresTest : public ::testing::Test {
@@ -178,7 +178,7 @@ TEST_F(ChiefCodeFailuresTest, CodeThatEndsInGoodOrderEndsTheJobAtOnce) {
   EXPECT_FALSE(Failed()) << "the lease is not its own";
   leave(worker);
   ASSERT_TRUE(Failed());
-  EXPECT_THAT(std::string(cluster.Status()["errorMessage"]), HasSubstr("the job's own code ended at worker-0: "));
+  EXPECT_THAT(std::string(cluster.Status()["errorMessage"]), HasSubstr("the job ended at worker-0: "));
 }
 
 TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {

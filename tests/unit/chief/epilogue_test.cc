@@ -167,6 +167,50 @@ TEST_F(EpilogueTest, EachAttemptHasTheHistory) {
   EXPECT_NE(cluster->Sent<EpilogueGrant>(second()).back().history, "");
 }
 
+// A round that is made for a ps which leaves takes the place of the one before, whose files may go.
+TEST_F(EpilogueTest, ValuesComeFromTheNewestRound) {
+  Begin();
+  cluster->ps[0].answers_snapshots = false;
+  TrainAndEvaluate();
+  for (const FakeMember& worker : cluster->worker) cluster->Say(worker.control, Leave{worker.id, "killed"});
+  cluster->ps[0].answers_snapshots = true;
+  cluster->Wait(30s);
+  ASSERT_TRUE(cluster->disk->Has(ManifestPath({1, 1})));
+  cluster->ps[0].leaving = "SIGTERM";
+  cluster->Wait(5s);
+  ASSERT_TRUE(cluster->disk->Has(ManifestPath({1, 2})));
+  first().join.nonce += 1000;
+  cluster->ReportData(cluster->JoinWorker(0));
+  cluster->Wait(5s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  cluster->Say(first().control, RecordRequest{first().id, Attempt(first()), SliceId{0}});
+  const auto sent = cluster->Sent<RestoreSlice>(first());
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].round, (Round{1, 2}));
+}
+
+// Each death begins the wait for the first worker anew, however long the job has ended.
+TEST_F(EpilogueTest, AfterEachDeathTheFirstWorkerIsWaitedFor) {
+  const auto die = [this](FakeMember& worker) {
+    cluster->Say(worker.control, Leave{worker.id, "its process was killed"});
+    worker.join.nonce += 1000;
+    cluster->JoinWorker(worker.join.index);
+  };
+  Train();
+  cluster->Wait(2 * Epilogue::kWaitsForFirst);
+  die(first());
+  cluster->Wait(1s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+  cluster->Forget();
+  die(second());
+  cluster->ReportData(second());
+  cluster->Wait(Epilogue::kWaitsForFirst / 2);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty()) << "the first still prepares";
+  cluster->ReportData(first());
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+}
+
 // No evaluation was of a number, or its checkpoint is lost.
 TEST_F(EpilogueTest, WhereEarlyStoppingHasNoBestTheNewestValuesCount) {
   job_.training.stop_early = StopEarlySpec();
@@ -195,6 +239,38 @@ TEST_F(EpilogueTest, ALaterChiefHearsOfTheEndWithoutAnotherEvaluation) {
   const std::string& history = cluster->disk->At("metrics.jsonl");
   const std::string line = R"("kind":"eval")";
   EXPECT_EQ(history.find(line), history.rfind(line)) << "it was told once";
+}
+
+// The evaluation that a later chief knew was of leases that are open again.
+TEST_F(EpilogueTest, WhatIsComputedAgainIsEvaluatedAgain) {
+  job_.checkpoint.every = 5s;
+  Begin();
+  cluster->Finish(first(), cluster->Ask(first(), 1).at(0));
+  cluster->Wait(6s);
+  ASSERT_TRUE(cluster->disk->Has(ManifestPath({1, 1})));
+  TrainAndEvaluate();
+  cluster->Wait(6s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+  cluster->disk->At(ShardPath({1, 2}, "ps-1.shard"))[40] ^= 1;
+  Restart(job_);
+  cluster->ps[1].answers_snapshots = false;  // this chief has no round of its own
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->ReportData(cluster->JoinWorker(1));  // the one that had it is waited for
+  cluster->Wait(1s);
+  ASSERT_TRUE(cluster->role->committed().CoversRange(0, 6)) << "a later chief knows all of it done";
+  cluster->Say(cluster->ps[1].control, Leave{cluster->ps[1].id, "killed"});
+  cluster->ps[1].slices.clear();
+  cluster->ps[1].join.was = Incarnation::kNone;
+  cluster->ps[1].join.nonce += 1000;
+  cluster->JoinPs(1).answers_snapshots = true;
+  cluster->Wait(5s);
+  cluster->ReportData(cluster->JoinWorker(0));
+  cluster->Wait(5s);
+  ASSERT_FALSE(cluster->role->committed().CoversRange(0, 6)) << "its newest record was damaged";
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
+  cluster->FinishAll(first());
+  cluster->Ask(first(), 2);
+  EXPECT_THAT(cluster->Sent<EvalGrant>(first()), Not(IsEmpty()));
 }
 
 TEST_F(EpilogueTest, ByOtherSettingsItIsEvaluatedAgain) {

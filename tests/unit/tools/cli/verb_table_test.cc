@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -115,6 +116,53 @@ TEST_F(TableTest, GetPrintsRowsByKey) {
   const ToolOutcome below = Table("get", {"--table", "items", "-o", "json", "--", "3", "-5"});
   EXPECT_EQ(below.code, kExitDone) << below.err;
   EXPECT_EQ(json::parse(below.out, nullptr, false)["rows"][1]["key"], -5);
+}
+
+TEST_F(TableTest, DiffCountsWhatCameChangedAndWent) {
+  job_.model.tables[1].max_rows = 4;
+  MakeCheckpoint(dir_, job_, {1, 4}, Zero);
+  const json fewer = Json("diff", {"--since", "1-3"});
+  EXPECT_EQ(fewer["since"], "1-3");
+  EXPECT_EQ(fewer["checkpoint"], "1-4");
+  EXPECT_EQ(fewer["tables"][0], json({{"name", "users"}, {"new", 0}, {"changed", 0}, {"same", kMadeKeys}, {"gone", 0}}));
+  EXPECT_EQ(fewer["tables"][1]["same"], 4);
+  EXPECT_EQ(fewer["tables"][1]["gone"], kMadeKeys - 4);
+  job_.model.tables[1].max_rows = 0;
+  job_.seed += 1;  // so that rows begin with other values
+  MakeCheckpoint(dir_, job_, {1, 5}, Zero);
+  const json other = Json("diff", {"--since", "1-4"});
+  EXPECT_EQ(other["tables"][0]["changed"], kMadeKeys);
+  EXPECT_EQ(other["tables"][1]["changed"], 4);
+  EXPECT_EQ(other["tables"][1]["new"], kMadeKeys - 4);
+  EXPECT_GE(other["tables"][0]["largestChange"], other["tables"][0]["meanChange"]);
+  EXPECT_THAT(Table("diff", {"--since", "1-4"}).out, AllOf(HasSubstr("CHANGED"), HasSubstr("users")));
+}
+
+TEST_F(TableTest, DeltaWritesRowsThatChangedAndKeysThatWent) {
+  job_.model.tables[1].max_rows = 4;
+  MakeCheckpoint(dir_, job_, {1, 4}, Zero);
+  const auto lines = [this](const std::string& since, const std::string& round) {
+    const ToolOutcome outcome = Table("delta", {"--table", "items", "--since", since, "--checkpoint", round, "--format",
+                                                "csv", "--out", dir_ + "/delta.csv"});
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    std::ifstream file(dir_ + "/delta.csv");
+    std::vector<std::string> all;
+    for (std::string line; std::getline(file, line);) all.push_back(line);
+    return all;
+  };
+  const std::vector<std::string> went = lines("1-3", "1-4");
+  ASSERT_EQ(went.size(), 1u + kMadeKeys - 4);
+  EXPECT_EQ(went[0], "key,v0,v1");
+  EXPECT_THAT(went[1], testing::EndsWith(",,"));
+  const std::vector<std::string> came = lines("1-4", "1-3");
+  ASSERT_EQ(came.size(), went.size());
+  EXPECT_THAT(came[1], testing::Not(testing::EndsWith(",,")));
+  const ToolOutcome safe = Table("delta", {"--table", "items", "--since", "1-3", "--out", dir_ + "/delta"});
+  EXPECT_EQ(safe.code, kExitDone) << safe.err;
+  EXPECT_THAT(safe.err, HasSubstr("wrote 0 rows of items, 0 of them new, and 96 keys whose row is gone"));
+  const ToolOutcome none = Table("diff", {"--since", "1-9"});
+  EXPECT_EQ(none.code, kExitFailed);
+  EXPECT_THAT(none.err, HasSubstr("checkpoint.keep"));
 }
 
 TEST_F(TableTest, WordsAreHashedAsTheDataDoes) {
