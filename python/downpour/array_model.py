@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping
 import numpy
 
 from downpour.errors import TrainingError, kind_of
+from downpour.table_reader import Readers
 from downpour.variables import Memory, Variable, check
 
 
@@ -21,7 +22,7 @@ def _read_only(values: numpy.ndarray) -> numpy.ndarray:
 class ArrayModel:
     """The dict's arrays become views of the memory, so its entries are replaced once, and the dict stays the same."""
 
-    tables: list = []  # of rows, which only models of torch have
+    readers = Readers(())  # of tables, which it cannot have
     only_reads = True  # the parameters, which it may thus not be able to write at all
 
     def __init__(self, values: dict[str, numpy.ndarray]) -> None:

@@ -22,10 +22,14 @@ from downpour.job_settings import beaten_by
 from downpour.keras_callbacks import settings_of_callbacks
 from downpour.keras_data import columns, parts_of, weighted
 from downpour.keras_optimizers import settings_of
+from downpour.keras_tables import Embedding as Embedding
+from downpour.keras_tables import add_gradients, readers_of
 from downpour.local import Local
 from downpour.metrics import ACCURACY
 from downpour.optimizers import completed
 from downpour.run import Outcome, Run, classes_of
+from downpour.table_reader import Readers
+from downpour.tables import Rows
 from downpour.variables import Memory, Variable, check
 
 
@@ -43,6 +47,7 @@ def fit(
     optimizer: Optional[Mapping[str, Any]] = None,
     epochs: Optional[int] = None,
     batch_size: Optional[int] = None,
+    keys: Optional[Callable[[Any], Any]] = None,
     seed: Optional[int] = None,
     verbose: Any = "auto",
     job: Optional[Mapping[str, Any]] = None,
@@ -58,6 +63,7 @@ def fit(
     validation_freq: epochs from one evaluation to the next.
     callbacks: those for early stopping, checkpoints and learning rates, as keys of the job file. None is called.
     optimizer: keys of training.optimizer, in place of the optimizer that the model was compiled with.
+    keys: keys(batch) of a batch (x, y) returns the ids that it needs of each table, as of downpour.fit.
     verbose: 0 prints no line for each epoch where it trains by itself.
     job: as of downpour.fit.
 
@@ -91,7 +97,7 @@ def fit(
     comparable = ["loss", ACCURACY] if has_accuracy else ["loss"]
     own = settings_of_callbacks(callbacks, settings, data.count, comparable if evaluation else [])
     settings = beaten_by(own, settings)
-    run = Run(mode, data, evaluation, adapter.evaluate, metrics, settings)
+    run = Run(mode, data, evaluation, adapter.evaluate, metrics, settings, keys)
     run.begin(adapter, outcome)
     for batch in run.batches():
         outcome = adapter.compute(batch)
@@ -124,8 +130,6 @@ class KerasModel:
     The states of random generators are not variables: each batch sets them by what the plan has seeded NumPy with.
     """
 
-    tables: list = []  # of rows, which only models of torch have
-
     def __init__(self, model: keras.Model) -> None:
         if not getattr(model, "compiled", False) or not model.built:
             raise TrainingError("the model is not built or not compiled: give it an Input and call model.compile()")
@@ -141,6 +145,8 @@ class KerasModel:
             if keras.backend.standardize_dtype(variable.dtype) != "float32":
                 raise TrainingError(f"{variable.path} is of {variable.dtype}, but parameter servers keep float32")
         self.variables = [Variable(v.path, tuple(v.shape), id(v) in trained) for v in self._kept]
+        self._tables = dict(readers_of(model))
+        self.readers = Readers((name, layer.reader) for name, layer in self._tables.items())
         check(self.variables)
         self._trained = [v for v in self._kept if id(v) in trained]
         self._forward_and_back = _BACKENDS.get(keras.backend.backend(), _refuse_backend)(model, self._trained)
@@ -156,11 +162,14 @@ class KerasModel:
     only_reads = True  # it copies them
 
     def release(self) -> None:
-        """Nothing: the variables are the model's own."""
+        """The variables are the model's own."""
+        self.readers.release(self._rows is not None and self._rows.is_local)
 
-    def bind(self, memory: Memory, rows: None = None) -> None:
-        """From now on the memory has the parameters and is given the gradients."""
+    def bind(self, memory: Memory, rows: Optional[Rows] = None) -> None:
+        """From now on the memory has the parameters and is given the gradients, and `rows` likewise."""
         self._memory = memory
+        self._rows = rows
+        self.readers.bind(rows)
 
     def load(self) -> None:
         """Copies all from the memory."""
@@ -168,7 +177,14 @@ class KerasModel:
             kept.assign(values)
 
     def clear(self) -> None:
-        """Nothing: collect() writes all gradients."""
+        """Takes away what a batch before had for rows. Of variables collect() writes all gradients."""
+        for layer in self._tables.values():
+            layer.gathered.gradients.clear()
+
+    def collect_rows(self, share: float) -> None:
+        """Adds what the batch has for rows, which counts so much in the step."""
+        for layer in self._tables.values():
+            add_gradients(self._rows, layer.gathered, share)
 
     def collect(self, gradients: Mapping[str, Any]) -> None:
         """Writes the gradients of a step; an unused variable's is zero."""
@@ -201,14 +217,27 @@ class KerasModel:
         for state in self._generators:
             state.assign(numpy.random.randint(1 << 31, size=2).astype(keras.backend.standardize_dtype(state.dtype)))
         x, y, weight = _parts(batch)
-        loss, output, found = self._forward_and_back(x, y, weight)
+        with self._failing():
+            loss, output, found = self._forward_and_back(x, y, weight)
         return Outcome(loss, output, _labels(y), dict(zip((v.path for v in self._trained), found)))
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """What a layer raises in here is raised as it is, and not as TensorFlow makes it."""
+        try:
+            yield
+        except Exception:
+            for layer in self._tables.values():
+                failure, layer.gathered.failure = layer.gathered.failure, None
+                if failure is not None:
+                    raise failure from None
+            raise
 
     def evaluate(self, batch: Any) -> Outcome:
         """The outcome of a batch that is not trained. `said` is what the metrics say of it."""
         x, y, weight = _parts(batch)
         self.module.reset_metrics()
-        with _no_gradients():
+        with _no_gradients(), self._failing():
             output = self.module(x, training=False)
             loss = self.module.compute_loss(x=x, y=y, y_pred=output, sample_weight=weight, training=False)
             said = self.module.compute_metrics(x, y, output, sample_weight=weight)

@@ -49,7 +49,7 @@ class Local(Mode):
         return memory
 
     def row_source(self, run: Run) -> LocalTables:
-        tables = run.model.local_tables()
+        tables = run.model.readers.local
         for number, table in enumerate(tables):
             if not len(table):  # else it goes on with what it has, as the parameters do
                 table.number, table.seed = number, run.settings.get("seed", 1)

@@ -186,7 +186,7 @@ class Work(Mode):
         if self._row_memory is None:
             raise TrainingError("the worker has no memory for rows of tables: install the package of its version")
         size = os.fstat(self._row_memory).st_size
-        return SharedRows(mmap.mmap(self._row_memory, size), run.model.tables, self._need)
+        return SharedRows(mmap.mmap(self._row_memory, size), run.model.readers.tables, self._need)
 
     def _need(self, asked: list[list[int]]) -> None:
         """Waits until the rows are there that were asked for, amid a step."""
@@ -302,7 +302,7 @@ def description(run: Run) -> dict[str, Any]:
         "trainExamples": run.train.count,
         "evalExamples": run.evaluation.count if run.evaluation else 0,
         "metrics": list(run.metrics),
-        "tables": [table.to_json() for table in run.model.tables],
+        "tables": [table.to_json() for table in run.model.readers.tables],
         "knowsKeys": run.keys is not None,
     }
 

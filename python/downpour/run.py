@@ -111,11 +111,11 @@ class Run:
                     own.check_share(name, value / len(numbers))
         is_judged = outcome is not None and own.ACCURACY not in self.metrics  # else the user's own stands in its place
         self.classes = classes_of(outcome) if is_judged else 0
-        if self.keys is not None and not model.tables:
+        if self.keys is not None and not model.readers.tables:
             raise TrainingError("keys= is for models with downpour.Embedding or EmbeddingBag: leave it out")
         self.memory = self._mode.begin(self)
-        if model.tables:
-            self.rows = Rows(model.tables, self._mode.row_source(self))
+        if model.readers.tables:
+            self.rows = Rows(model.readers.tables, self._mode.row_source(self))
         model.bind(self.memory, self.rows)
 
     def batches(self) -> Iterator[Any]:
@@ -170,10 +170,10 @@ class Run:
         """Begins a step, or a batch of the evaluation, with the rows that keys= names. Returns [table, how many] of
         each table that has any."""
         data = self.evaluation if evaluates else self.train
-        found: list[list] = [[] for _ in self.model.tables]
+        found: list[list] = [[] for _ in self.model.readers.tables]
         for batch in batches:
             made = self._made(batch, data)
-            named = keys_by_table(self.keys(made), self.model.tables, self.model.paddings)
+            named = keys_by_table(self.keys(made), self.model.readers.tables, self.model.readers.paddings)
             for table, keys in zip(found, named):
                 table.append(keys)
             self._ahead = data, batch, made  # what it draws begins with its seed, so only the last one can be kept

@@ -12,11 +12,11 @@ import torch
 from downpour.errors import TrainingError, kind_of
 from downpour.optimizers import of_torch
 from downpour.run import Outcome
-from downpour.table_layers import layers_of, local_tables
+from downpour.table_layers import readers_of
+from downpour.table_reader import Readers
 from downpour.variables import Memory, Variable, check
 
 if TYPE_CHECKING:
-    from downpour.local_tables import LocalTable
     from downpour.tables import Rows
 
 _EMBEDDINGS = torch.nn.Embedding, torch.nn.EmbeddingBag
@@ -69,9 +69,8 @@ class TorchModel:
                 self._check(name, buffer)
                 self.variables.append(Variable(name, tuple(buffer.shape), False))
                 self._holders[name] = part._buffers, key
-        self.tables, self._layers = layers_of(module)
-        self._local = local_tables(self._layers)
-        check(self.variables, bool(self.tables))
+        self.readers = Readers(readers_of(module))  # of tables
+        check(self.variables, bool(self.readers.tables))
         self._check_apart()
 
     def _check(self, name: str, tensor: torch.Tensor) -> None:
@@ -109,32 +108,17 @@ class TorchModel:
         holder, key = self._holders[variable.name]
         return holder[key]
 
-    @property
-    def paddings(self) -> list[set]:
-        """Of each table the keys that stand for no row."""
-        sets: list[set] = [set() for _ in self.tables]
-        for layer, place in self._layers:
-            sets[place] |= layer.padding
-        return sets
-
-    def local_tables(self) -> list[LocalTable]:
-        """Where this process trains by itself."""
-        return self._local
-
     only_reads = False  # what writes them is found by autograd's counters, and writing memory mapped so would crash
 
     def release(self) -> None:
-        """Parameters stay views of the memory, which is the process's to the end. Rows of a job are not here."""
-        for layer, _ in self._layers:
-            layer.local().is_elsewhere = not self._rows.is_local
-            layer.bind(None)
+        """Parameters stay views of the memory, which is the process's to the end."""
+        self.readers.release(self._rows is not None and self._rows.is_local)
 
     def bind(self, memory: Memory, rows: Optional[Rows] = None) -> None:
         """From now on the memory has the parameters and is given the gradients, and `rows` likewise."""
         self._memory = memory
         self._rows = rows
-        for layer, place in self._layers:
-            layer.bind(rows, place)
+        self.readers.bind(rows)
         self._values = [torch.from_numpy(values) for values in memory.parameters]
         self._gradients = [[torch.from_numpy(gradient) for gradient in one] for one in memory.sets]
         self._copied = []  # variables that are no view of the memory
@@ -262,7 +246,7 @@ class TorchModel:
         """Raises TrainingError if there are none."""
         if gradients is not None:
             raise TrainingError("gradients= is for a dict of arrays: a torch.nn.Module has its own, of loss.backward()")
-        if not self.tables and all(parameter.grad is None for parameter in self.parameters.values()):
+        if not self.readers.tables and all(parameter.grad is None for parameter in self.parameters.values()):
             raise TrainingError("no parameter of the model has a gradient: call loss.backward() before push")
 
     def check_loss(self, loss: Any) -> None:

@@ -73,9 +73,9 @@ class Torch(torch.nn.Module if is_there("torch") else object):
         self.users = torch.nn.Embedding(IDS, 4, sparse=True)
         self.items = torch.nn.Embedding(IDS, 3, sparse=True, padding_idx=0)
         with torch.no_grad():
-            for layer, number, table in ((self.users, 0, net.user.table), (self.items, 1, net.item.table)):
+            for number, (layer, reader) in enumerate([(self.users, net.user.reader), (self.items, net.item.reader)]):
                 ids = numpy.arange(IDS) if number else (numpy.arange(IDS) - 20) * 10**17
-                rows = local_tables.initial_rows(table, number, 1, ids.astype(numpy.int64).view(numpy.uint64))
+                rows = local_tables.initial_rows(reader.table, number, 1, ids.astype(numpy.int64).view(numpy.uint64))
                 layer.weight.copy_(torch.from_numpy(rows))
             self.items.weight[0] = 0
 
@@ -141,7 +141,7 @@ class LayerTest(unittest.TestCase):
             for padding in (None, 0):
                 bag = downpour.EmbeddingBag(3, mode=mode, padding_idx=padding)
                 weight = torch.from_numpy(
-                    local_tables.initial_rows(bag.table, 0, 1, numpy.arange(10, dtype=numpy.uint64))
+                    local_tables.initial_rows(bag.reader.table, 0, 1, numpy.arange(10, dtype=numpy.uint64))
                 ).requires_grad_()
                 of_torch = lambda *given, **more: torch.nn.functional.embedding_bag(  # noqa: E731
                     given[0], weight, *given[1:], mode=mode, padding_idx=padding, **more
@@ -420,7 +420,7 @@ try:
 except downpour.TrainingError as error:
     print(error)
 for layer in (model.user, model.item):
-    layer.set_rows([0, 10**17], torch.ones(2, layer.table.width))
+    layer.set_rows([0, 10**17], torch.ones(2, layer.reader.table.width))
 print("the rows that it was given:", model.friends(torch.tensor([[0, 10**17]])).tolist())
 """)  # fmt: skip
         worker = self.begin()

@@ -16,9 +16,12 @@ Duration CrashScenario::Patience() const { return 30s + 8 * plan_.timing.dead_af
 // What one worker needs for all of the job, the slowest one, with every slice's values and gradient under way alone.
 Duration CrashScenario::LongestCalm() const {
   const Duration way = plan_.network.delay + plan_.network.spread;
-  const Duration step =
+  // With tables the keys are found first, or amid the step, at most twice.
+  const int64_t turns = !oracle_.job().model.has_tables() ? 1 : plan_.device.asks_amid ? 4 : 2;
+  const Duration turn =
       std::chrono::duration_cast<Duration>((plan_.device.least + plan_.device.spread) * plan_.device.slow_worker) +
       4 * way * oracle_.grid().size();
+  const Duration step = turns * turn;
   const TrainingSpec& training = oracle_.job().training;
   // What is pulled ahead may be too stale by then, each time; so may what is computed again between later steps.
   // A push that kills its ps does so twice, and each time all that no checkpoint has is computed again.

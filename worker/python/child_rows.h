@@ -11,7 +11,7 @@
 //   since Begin. `asked` is [[table, how many keys], ...], tables ascending; of each the keys ascend, as numbers
 //   without sign. So a bucket's answer, and its frame of gradients, have the order of runtime/row_frames.h.
 // Cost: a key that is asked for costs 24 bytes until the next step. Rows are copied once, gradients once.
-// Errors: ABORTED for what no honest child says; FAILED_PRECONDITION for more rows than a message of one bucket has;
+// Errors: ABORTED for what no honest child says; CANCELLED for more rows than a message of one bucket has;
 //   INVALID_ARGUMENT for answers that are not those of the keys.
 // Tests: tests/unit/worker/child_rows_test.cc.
 #pragma once

@@ -182,6 +182,29 @@ TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
   EXPECT_TRUE(round_.fresh());
 }
 
+// Amid a step, whose variables stay as they are.
+TEST_F(PullRoundTest, ARoundOfRowsAsksForNothingElse) {
+  grid_.slices[2] = {SliceId{2}, kNoVariable, 0, 0};
+  grid_.row_widths = {2};
+  grid_.buckets = 1;
+  round_.Want({{SliceId{2}, PackKeys({.counts = {1}, .keys = {7}})}});
+  round_.Begin(PullRound::Of::kRows);
+  const std::optional<Pull> pull = Next();
+  ASSERT_TRUE(pull.has_value());
+  ASSERT_EQ(pull->slices.size(), 1u);
+  EXPECT_EQ(pull->slices[0].slice, SliceId{2});
+  Move(0);
+  EXPECT_EQ(Next(), std::nullopt);
+  Receive(1, {2});
+  EXPECT_TRUE(round_.has_rows());
+  EXPECT_FALSE(round_.fresh()) << "for a step that begins";
+  Move(2);
+  EXPECT_FALSE(round_.has_rows());
+  ASSERT_TRUE(Next().has_value());
+  Receive(2, {2});
+  EXPECT_TRUE(round_.has_rows());
+}
+
 // Its values are of a place that it has left.
 TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnewThoughItsValuesCame) {
   round_.Begin(PullRound::Of::kAll);
