@@ -44,7 +44,7 @@ MAY_INCLUDE = {
     "chief": PURE | {"chief_known", "chief_folder", "chief"},
     "python_child": DRIVERS | {"tensor", "optimizer", "model", "worker", "python_child"},
     "cluster": DRIVERS | {"cluster"},
-    "checkpoint": PURE | {"ps", "chief_known", "chief_folder", "cluster", "checkpoint"},
+    "checkpoint": PURE | {"posix", "tensor", "ps", "chief_known", "chief_folder", "cluster", "checkpoint"},
     "predict": PURE | {"posix", "tensor", "data", "model", "ps", "checkpoint", "predict"},
     "service": DRIVERS | {"cluster", "predict", "service"},
 }
