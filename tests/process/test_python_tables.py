@@ -139,12 +139,13 @@ class PythonTablesTest(OwnCodeTest):
         self.assertAlmostEqual(job.wait(240)["evalLoss"], alone, delta=0.1 * alone)
 
     def test_more_rows_than_a_message_has_fail_the_job_with_the_remedy(self):
-        wide = TASK.replace("downpour.Embedding(2,", "downpour.Embedding(4096,").replace("batch_size=20", "batch_size=500")
+        wide = TASK.replace("downpour.Embedding(2,", "downpour.Embedding(4096,")
+        wide = wide.replace("batch_size=20", "batch_size=500")
         self.write_package(wide.replace('"model.tableBuckets": 5', '"model.tableBuckets": 1'))
         (self.folder / "trainer/data.py").write_text(DATA)
         run = self.start_python_run(args=["none", 1])
         self.assertEqual(run.finish()[0], 1, run.said)
-        self.assertRegex(self.summary()["reason"], "a step needs [0-9]+ bytes of rows of one bucket, of at most 1048576")
+        self.assertRegex(self.summary()["reason"], r"a step needs \d+ bytes of rows of one bucket, of at most 1048576")
         self.assertIn("more buckets (model.tableBuckets) or smaller batches", self.summary()["reason"])
 
     def test_what_does_not_go_with_tables_is_refused(self):

@@ -13,8 +13,8 @@
 #include "cluster/human_units.h"
 #include "cluster/text_table.h"
 #include "job/job_file.h"
-#include "tools/cli/safetensors.h"
 #include "tools/cli/exported_rows.h"
+#include "tools/cli/safetensors.h"
 
 namespace downpour {
 namespace {

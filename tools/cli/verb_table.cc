@@ -200,7 +200,8 @@ std::optional<Checkpoint> OpenEarlier(const TableOptions& options, Round before,
 
 int ShowDelta(const TableOptions& options, Streams streams) {
   const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table diff", streams);
-  const std::optional<Checkpoint> before = after ? OpenEarlier(options, after->manifest.round, "table diff", streams) : std::nullopt;
+  const std::optional<Checkpoint> before =
+      after ? OpenEarlier(options, after->manifest.round, "table diff", streams) : std::nullopt;
   if (!before) return kExitFailed;
   std::vector<TableDelta> deltas;
   for (uint64_t table = 0; table < after->job.model.tables.size(); ++table) {
@@ -214,7 +215,8 @@ int ShowDelta(const TableOptions& options, Streams streams) {
 
 int ExportDelta(const TableOptions& options, Streams streams) {
   const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table delta", streams);
-  const std::optional<Checkpoint> before = after ? OpenEarlier(options, after->manifest.round, "table delta", streams) : std::nullopt;
+  const std::optional<Checkpoint> before =
+      after ? OpenEarlier(options, after->manifest.round, "table delta", streams) : std::nullopt;
   if (!before) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(after->job, options.table, "table delta", streams);
   if (!table) return kExitFailed;
@@ -255,7 +257,8 @@ std::function<int()> SetUpTable(CLI::App& app, Streams streams) {
   CLI::App* diff = add("diff", "Of each table how many rows came, changed and went since a checkpoint", false);
   add_since(diff);
   AddFormatOption(*diff, "table, or json as docs/TABLES.md has it", &options->json);
-  CLI::App* delta = add("delta", "Write the rows of a table that changed since a checkpoint, and the keys that went", true);
+  CLI::App* delta =
+      add("delta", "Write the rows of a table that changed since a checkpoint, and the keys that went", true);
   add_since(delta);
   add_file(delta);
   app.require_subcommand(1);
