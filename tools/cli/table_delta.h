@@ -4,8 +4,8 @@
 //   absl::StatusOr<TableDelta> delta = CompareTable(before, after, table);
 //   absl::StatusOr<TableDelta> delta = WriteDelta(before, after, table, DeltaFormat::kCsv, "users.csv");
 //
-// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width] as table_export.h has them, and `gone` int64 [m].
-//   CSV: as there, and of each key whose row is gone a line with nothing behind its commas.
+// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width], and `gone` int64 [m]. CSV: as exported_rows.h
+//   has it.
 // Order: bucket by bucket; rows as they lie in the later checkpoint, then gone keys, ascending.
 // Cost: memory for one bucket of the earlier checkpoint; each is read once, and for safetensors twice.
 // Errors: those of ReadTableParts and NewFile; INVALID_ARGUMENT where the two do not have the table alike.
