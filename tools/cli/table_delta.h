@@ -1,7 +1,7 @@
 // What changed in a table between two checkpoints of a job: rows that are new or have other values, and keys whose rows
 // are gone. A system that serves predictions takes it up instead of the whole table.
 //
-//   absl::StatusOr<TableDelta> delta = CompareTable(before, after, table);
+//   absl::StatusOr<std::vector<TableDelta>> deltas = CompareTables(before, after);
 //   absl::StatusOr<TableDelta> delta = WriteDelta(before, after, table, DeltaFormat::kCsv, "users.csv");
 //
 // Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width], and `gone` int64 [m]. CSV: as exported_rows.h
@@ -34,9 +34,9 @@ struct TableDelta {
 
 enum class DeltaFormat { kSafetensors, kCsv };
 
-// `table`: its place in the job.
-absl::StatusOr<TableDelta> CompareTable(const Checkpoint& before, const Checkpoint& after, uint64_t table);
-// The file is there whole, or as it was.
+// Of every table, in the order of the job.
+absl::StatusOr<std::vector<TableDelta>> CompareTables(const Checkpoint& before, const Checkpoint& after);
+// `table`: its place in the job. The file is there whole, or as it was.
 absl::StatusOr<TableDelta> WriteDelta(const Checkpoint& before, const Checkpoint& after, uint64_t table,
                                       DeltaFormat format, const std::string& path);
 
