@@ -144,8 +144,9 @@ class PythonTablesTest(OwnCodeTest):
         (self.folder / "trainer/data.py").write_text(DATA)
         run = self.start_python_run(args=["none", 1])
         self.assertEqual(run.finish()[0], 1, run.said)
-        self.assertRegex(self.summary()["reason"], "a step needs [0-9]+ bytes of rows of one bucket, of at most 1048576")
-        self.assertIn("more buckets (model.tableBuckets) or smaller batches", self.summary()["reason"])
+        told = self.summary()["errorMessage"]
+        self.assertRegex(told, r"^the job ended at worker-\d: a step needs [0-9]+ bytes of rows of one bucket, of at most ")
+        self.assertIn("more buckets (model.tableBuckets) or smaller batches", told)
 
     def test_what_does_not_go_with_tables_is_refused(self):
         self.write_package(TASK)
