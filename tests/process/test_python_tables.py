@@ -145,8 +145,8 @@ class PythonTablesTest(OwnCodeTest):
         run = self.start_python_run(args=["none", 1])
         self.assertEqual(run.finish()[0], 1, run.said)
         told = self.summary()["errorMessage"]
-        self.assertRegex(told, r"^the job ended at worker-\d: a step needs [0-9]+ bytes of rows of one bucket, of at most ")
-        self.assertIn("more buckets (model.tableBuckets) or smaller batches", told)
+        self.assertRegex(told, r"^the job ended at worker-\d: the Python code: the rows of one step have [0-9]+ numbers ")
+        self.assertIn("take a smaller training.batchSize or pushEvery, or more model.tableBuckets, at trainer/", told)
 
     def test_what_does_not_go_with_tables_is_refused(self):
         self.write_package(TASK)
