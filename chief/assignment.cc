@@ -234,7 +234,7 @@ absl::Status Assignment::TakePieces(const SliceReport::Item& item) {
   // Its link is not slow, so what is missing was lost: of many pieces each lost one would double the wait.
   server.backoff = timing_.data_retry;
   server.next_resend = context_.now + server.backoff;
-  ReadNextPiece(item.slice);
+  if (home.stage != Home::Stage::kWaiting) ReadNextPiece(item.slice);  // else its disk is given time
   return absl::OkStatus();
 }
 

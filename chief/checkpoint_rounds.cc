@@ -126,7 +126,7 @@ void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
   if (slices.empty()) return;
   SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : slices) {
-    const uint32_t parts = file.open && file.open->slice == slice ? file.open->parts : 0;
+    const uint32_t parts = file.open && file.open->slice == slice ? file.open->on_disk : 0;
     request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], parts});
   }
   context_.out.SendTo(task->bulk, std::move(request));
@@ -189,19 +189,22 @@ bool CheckpointRounds::TakesNext(ShardFile& file, const SliceRecord& record) {
     return false;
   }
   if (!file.open) return true;
+  if (file.open->parts - file.open->on_disk >= kRecordPartsAhead) return false;  // no ps of ours makes more
   ++file.open->parts;
-  file.unconfirmed[record.slice] = file.open->parts;
+  file.unwritten[record.slice] = file.open->parts;
   if (!record.more) file.open.reset();
   return true;
 }
 
 // With what is on the disk now: the ps drops these parts, and makes others.
-void CheckpointRounds::Confirm(ShardFile& file) {
-  const auto unconfirmed = std::exchange(file.unconfirmed, {});
+void CheckpointRounds::Confirm(ShardFile& file, const std::map<SliceId, uint32_t>& written) {
+  if (const auto open = file.open ? written.find(file.open->slice) : written.end(); open != written.end()) {
+    file.open->on_disk = open->second;
+  }
   const Task* task = members_.Find(file.server);
-  if (unconfirmed.empty() || task == nullptr || task->bulk == PeerId::kNone) return;
+  if (written.empty() || task == nullptr || task->bulk == PeerId::kNone) return;
   SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
-  for (const auto& [slice, parts] : unconfirmed) {
+  for (const auto& [slice, parts] : written) {
     request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], parts});
   }
   context_.out.SendTo(task->bulk, std::move(request));
@@ -224,11 +227,11 @@ void CheckpointRounds::Write(ShardFile& file) {
   }
   file.writing = arrived.size();
   storage_.Run({AppendTo(ShardPath(round_, file.name), std::move(data))},
-               InRound([this, &file, entries](const StorageDone&) {
+               InRound([this, &file, entries, written = std::exchange(file.unwritten, {})](const StorageDone&) {
                  file.writing = 0;
                  file.progressed = context_.now;
                  for (const Manifest::Record& entry : entries) file.records[entry.slice] = entry;
-                 Confirm(file);
+                 Confirm(file, written);
                  if (file.asked < file.slices.size()) AskForRecords(file, /*again=*/false);
                  Write(file);
                  CommitIfComplete();

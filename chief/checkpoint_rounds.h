@@ -130,6 +130,7 @@ class CheckpointRounds {
     SliceId slice{};
     uint64_t scan = 0;  // T4: parts of one scan make a record
     uint32_t parts = 0;
+    uint32_t on_disk = 0;  // of these
   };
   struct ShardFile {  // what one ps holds, and how far that has come to the disk
     std::string name;
@@ -145,7 +146,7 @@ class CheckpointRounds {
     std::vector<Arrived> arrived;
     std::optional<OpenBucket> open;
     Manifest::Record growing;                 // of what is appended now, as far as it was
-    std::map<SliceId, uint32_t> unconfirmed;  // parts of buckets, of which their ps is told once they are on the disk
+    std::map<SliceId, uint32_t> unwritten;    // by bucket: its parts, with those that no append has yet
     size_t writing = 0;                       // records of the append under way
     std::map<SliceId, Manifest::Record> reported;  // via shared, as is the next: what the parts of its report said
     bool checking = false;                         // all was reported, and the file is looked for
@@ -160,7 +161,7 @@ class CheckpointRounds {
   void AskForFile(ShardFile& file);
   void AskForRecords(ShardFile& file, bool again);
   bool TakesNext(ShardFile& file, const SliceRecord& record);
-  void Confirm(ShardFile& file);
+  void Confirm(ShardFile& file, const std::map<SliceId, uint32_t>& written);
   absl::Status CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const;
   void PromiseOnly(const IntervalSet& finished);
   void Write(ShardFile& file);

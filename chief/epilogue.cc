@@ -117,6 +117,9 @@ absl::Status Epilogue::Receive(const Task& worker, const RecordRequest& request)
   if (ToNumber(request.slice) >= manifest_->records.size()) {
     return absl::InvalidArgumentError(absl::StrCat("it asks for slice ", ToNumber(request.slice), ", unknown here"));
   }
+  if (manifest_->records[ToNumber(request.slice)].bytes > kMaxRecordBytes) {  // rows may be more than it can hold
+    return absl::InvalidArgumentError(absl::StrCat("it asks for the rows of slice ", ToNumber(request.slice)));
+  }
   // Asked again while the disk is slow, it is read and sent once.
   if (!records_under_way_.insert(request.slice).second) return absl::OkStatus();
   chief_.storage.Run({ReadRecord(*manifest_, request.slice)},

@@ -18,6 +18,7 @@
 #include "chief/folder/sealed_copies.h"
 #include "chief/status.h"
 #include "chief/status_metrics.h"
+#include "checkpoint/earlier_job.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/exit_code.h"
 #include "runtime/http/status_server.h"
@@ -120,7 +121,9 @@ bool BeginsAnew(const std::string& folder) {
 // file, or the file that it names, is to blame.
 std::optional<int> StageWhatItBeginsWith(const downpour::JobSpec& job, const std::string& folder) {
   if (job.model.initialize_from.empty() || !BeginsAnew(folder)) return std::nullopt;
-  const absl::StatusOr<std::string> note = downpour::StageInitialValues(job, folder);
+  const absl::StatusOr<std::string> note = std::filesystem::is_directory(job.model.initialize_from)
+                                               ? downpour::StageFromEarlierJob(job, folder)
+                                               : downpour::StageInitialValues(job, folder);
   const absl::Status& status = note.status();
   const std::string whose = job.model.is_own() ? "initial values: " : "model.initializeFrom: ";
   const auto sentence = [&whose](const std::string& words) { return whose + words; };

@@ -83,6 +83,7 @@ ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(
     Places& words = words_.emplace_back();
     for (const std::string& word : spec.vocabulary) words.emplace(word, static_cast<int64_t>(words.size()));
   }
+  if (label_.column.empty()) return;
   label_from_ = PlaceOf(label_.column);
   for (size_t i = 0; i < label_.classes.size(); ++i) {
     for (const std::string& word : label_.classes[i]) {
@@ -147,7 +148,7 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
       return status;
     }
   }
-  return TakeLabel(values[label_from_], row, &to->back());
+  return label_.column.empty() ? absl::OkStatus() : TakeLabel(values[label_from_], row, &to->back());
 }
 
 absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const {
@@ -174,7 +175,9 @@ absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue&
     to[i] = static_cast<float>(is_plain ? number : Transformed(spec, number));
     if (std::isfinite(to[i])) continue;
     return Wrong(field, number,
-                 absl::StrCat("is beyond what a float holds: clip column ", Quoted(spec.name), " or take its log"));
+                 absl::StrCat("is beyond what a float holds",
+                              Remedy(absl::StrCat("clip column ", Quoted(spec.name), " or take its log"),
+                                     "write one of at most 3.4e38")));
   }
   return absl::OkStatus();
 }
@@ -186,16 +189,17 @@ absl::Status ColumnReader::TakeNumber(const ColumnSpec& spec, const FieldValue& 
   }
   const std::string& field = FieldOf(spec);
   if (!IsNothing(value)) {
-    return Wrong(
-        field, value,
-        absl::StrCat("is no number: make column ", Quoted(spec.name),
-                     " a vocabulary or a hash, leave such records out by data.skip, or say what stands before ",
-                     "fractions by data.decimal"));
+    const std::string remedy =
+        absl::StrCat("make column ", Quoted(spec.name), " a vocabulary or a hash, ",
+                     "leave such records out by data.skip, or say what stands before fractions ", "by data.decimal");
+    return Wrong(field, value, absl::StrCat("is no number", Remedy(remedy, "write a finite one")));
   }
   if (!spec.fill) {
+    const std::string remedy =
+        absl::StrCat("give column ", Quoted(spec.name), " a default, or leave such records out by data.skip");
     return Wrong(field, value,
-                 absl::StrCat("stands for a missing value: give column ", Quoted(spec.name),
-                              " a default, or leave such records out by data.skip"));
+                 absl::StrCat("stands for a missing value",
+                              Remedy(remedy, "write a number, since the model was trained without a default for it")));
   }
   *number = *spec.fill;
   return absl::OkStatus();
@@ -206,9 +210,10 @@ absl::Status ColumnReader::TakeKeys(const ColumnSpec& spec, const FieldValue& va
   const auto* items = std::get_if<FieldItems>(&value);
   if (items == nullptr) return IsNothing(value) ? absl::OkStatus() : TakeKey(spec, value, &to[0]);
   if (items->size() > to.size()) {
+    const std::string remedy =
+        absl::StrCat("give column ", Quoted(spec.name), " a larger width, or leave such records out by data.skip");
     return absl::InvalidArgumentError(absl::StrCat("field ", Quoted(FieldOf(spec)), " has more than ",
-                                                   Counted(to.size(), "key"), ": give column ", Quoted(spec.name),
-                                                   " a larger width, or leave such records out by data.skip"));
+                                                   Counted(to.size(), "key"), Remedy(remedy, "leave out the others")));
   }
   for (size_t i = 0; i < items->size(); ++i) {
     const FieldValue one = std::visit([](const auto& item) { return FieldValue(item); }, (*items)[i]);
@@ -231,9 +236,13 @@ absl::Status ColumnReader::TakeKey(const ColumnSpec& spec, const FieldValue& val
   }
   const char* const what =
       whole ? "is -2^63 in 64 bits, the one number that is no key" : "is no key, which is a whole number of 64 bits";
-  return Wrong(
-      FieldOf(spec), value,
-      absl::StrCat(what, ": give column ", Quoted(spec.name), " key: text, or leave such records out by data.skip"));
+  const std::string remedy =
+      absl::StrCat("give column ", Quoted(spec.name), " key: text, or leave such records out by data.skip");
+  return Wrong(FieldOf(spec), value, absl::StrCat(what, Remedy(remedy, "write another one, or none")));
+}
+
+std::string ColumnReader::Remedy(const std::string& of_data, const std::string& of_request) const {
+  return absl::StrCat(": ", label_.column.empty() ? of_request : of_data);
 }
 
 int64_t ColumnReader::CategoryOf(size_t column, absl::Span<const FieldValue> values) const {

@@ -6,7 +6,7 @@
 //
 // Shapes: numbers are float, categories and classes int64 from 0, keys any int64. A column of numbers or keys has the
 //   width that its spec says, others and the label have 1. Where an example has fewer keys, kNoKey stands behind them.
-//   The label is last. docs/DATA.md says what becomes of a field.
+//   The label is last; there is none where data.label names no field. docs/DATA.md says what becomes of a field.
 // Cost: no memory is taken for an example.
 // Threads: const.
 // Errors: INVALID_ARGUMENT with field, text and remedy, without the place.
@@ -59,6 +59,8 @@ class ColumnReader {
   absl::Status TakeKeys(const ColumnSpec& spec, const FieldValue& value, absl::Span<int64_t> to) const;
   absl::Status TakeKey(const ColumnSpec& spec, const FieldValue& value, int64_t* key) const;
   absl::Status TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const;
+  // What to do about a value: for who has the data of a job, and where there is no label for who asks a model.
+  std::string Remedy(const std::string& of_data, const std::string& of_request) const;
   int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
   uint64_t HashOf(size_t column, absl::Span<const FieldValue> values) const;  // of all its fields, crossed
 

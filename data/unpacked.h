@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "data/byte_source.h"
@@ -16,5 +17,8 @@ namespace downpour {
 // Errors: those of ByteStream; RESOURCE_EXHAUSTED for a disk that is full, UNAVAILABLE for another failure of it, both
 //   with the remedy.
 absl::StatusOr<std::unique_ptr<ByteSource>> Unpacked(std::unique_ptr<ByteSource> source);
+
+// What can be read of `fd` until its end, such as a pipe, in such a file. `name`: the source's. Errors: as above.
+absl::StatusOr<std::unique_ptr<ByteSource>> Spooled(const std::string& name, int fd);
 
 }  // namespace downpour

@@ -79,6 +79,14 @@ absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32
   return status;
 }
 
+absl::Status BatchMemory::Begin(int64_t examples) {
+  if (examples < 1 || examples > shapes_.max_batch) {
+    return absl::InvalidArgumentError(absl::StrCat(examples, " examples, where a batch has 1 to ", shapes_.max_batch));
+  }
+  size_ = examples;
+  return absl::OkStatus();
+}
+
 absl::Status BatchMemory::LoadTargets(absl::Span<const int32_t> labels, absl::Span<const float> numbers) {
   const size_t width = static_cast<size_t>(shapes_.output_width);
   std::vector<float> targets(labels.size() * width, 0.0f);

@@ -52,6 +52,8 @@ class BatchMemory {
   // 1 to max_batch examples. `numbers`: what labels are for the mean squared error of an output of width 1, where they
   // are more than their whole numbers; as many as labels, or none.
   absl::Status Load(const BatchInputs& inputs, absl::Span<const int32_t> labels, absl::Span<const float> numbers = {});
+  // The same of inputs that were written to inputs() in place, without labels.
+  absl::Status Begin(int64_t examples);
   void Unload() { size_ = 0; }
 
   const Shapes& shapes() const { return shapes_; }

@@ -1,10 +1,8 @@
 #include "model/embedding_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 
@@ -13,70 +11,12 @@ namespace {
 
 constexpr uint32_t kNoRow = UINT32_MAX;
 
-template <typename Use>
-void ForEachEmbedding(const ModelSpec& model, const Use& use) {
-  for (const LayerSpec& layer : model.layers) {
-    if (const auto* embedding = std::get_if<EmbeddingSpec>(&layer.op)) use(*embedding);
-  }
-}
-
-size_t TableOf(const ModelSpec& model, const EmbeddingSpec& embedding) {
-  const auto table = std::find_if(model.tables.begin(), model.tables.end(),
-                                  [&](const ModelTable& known) { return known.name == embedding.table; });
-  return static_cast<size_t>(table - model.tables.begin());
-}
-
-size_t WidthOf(const ModelSpec& model, const EmbeddingSpec& embedding) {
-  const auto width = static_cast<size_t>(model.tables[TableOf(model, embedding)].width);
-  return embedding.adds ? width : embedding.columns.size() * width;
-}
-
-float ScaleOf(Pooling pooling, size_t keys) {
-  if (pooling == Pooling::kMean) return 1 / static_cast<float>(keys);
-  if (pooling == Pooling::kSqrtN) return 1 / std::sqrt(static_cast<float>(keys));
-  return 1;
-}
-
-// In runs of a length that the compiler knows: it computes such a run in registers.
-void AddScaled(float scale, const float* __restrict from, size_t width, float* __restrict to) {
-  constexpr size_t kRun = 8;
-  const float* const end = from + width;
-  for (; from + kRun <= end; from += kRun, to += kRun) {
-    for (size_t i = 0; i < kRun; ++i) to[i] += scale * from[i];
-  }
-  for (; from < end; ++from, ++to) *to += scale * *from;
-}
-
 }  // namespace
 
-std::vector<std::string> KeyColumnsOf(const ModelSpec& model) {
-  std::vector<std::string> names;
-  ForEachEmbedding(model, [&](const EmbeddingSpec& embedding) {
-    for (const std::string& column : embedding.columns) {
-      if (std::find(names.begin(), names.end(), column) == names.end()) names.push_back(column);
-    }
-  });
-  return names;
-}
-
-int64_t EmbeddingWidthOf(const ModelSpec& model) {
-  size_t width = 0;
-  ForEachEmbedding(model, [&](const EmbeddingSpec& embedding) { width += WidthOf(model, embedding); });
-  return static_cast<int64_t>(width);
-}
-
-EmbeddingRows::EmbeddingRows(const ModelSpec& model, const SliceGrid* grid) : grid_(grid), buckets_(grid->buckets) {
+EmbeddingRows::EmbeddingRows(const ModelSpec& model, const SliceGrid* grid)
+    : grid_(grid), width_(static_cast<size_t>(EmbeddingWidthOf(model))), buckets_(grid->buckets) {
   for (const uint32_t width : grid->row_widths) tables_.push_back({.width = width});
-  const std::vector<std::string> columns = KeyColumnsOf(model);
-  ForEachEmbedding(model, [&](const EmbeddingSpec& embedding) {
-    const size_t table = TableOf(model, embedding);
-    for (size_t i = 0; i < embedding.columns.size(); ++i) {
-      const auto column = std::find(columns.begin(), columns.end(), embedding.columns[i]) - columns.begin();
-      const size_t first = width_ + (embedding.adds ? 0 : i * tables_[table].width);
-      readers_.push_back({table, static_cast<size_t>(column), first, embedding.pooling});
-    }
-    width_ += WidthOf(model, embedding);
-  });
+  for (const EmbeddingReader& reader : EmbeddingReadersOf(model)) readers_.push_back({reader});
 }
 
 void EmbeddingRows::Begin() {
@@ -165,7 +105,7 @@ void EmbeddingRows::ForEachLookup(size_t batch, const Use& use) const {
     const Table& table = tables_[reader.table];
     for (size_t example = 0; example < batches_[batch].examples; ++example, rows += reader.keys) {
       const size_t none = static_cast<size_t>(std::count(rows, rows + reader.keys, kNoRow));
-      const float scale = ScaleOf(reader.pooling, reader.keys - none);
+      const float scale = PoolingScale(reader.pooling, reader.keys - none);
       for (size_t key = 0; key < reader.keys; ++key) {
         if (rows[key] != kNoRow) use(table.places[rows[key]], table.width, example, reader.first, scale);
       }

@@ -11,10 +11,7 @@
 //   }
 //   rows.AppendGradients(&slices);
 //
-// Shapes: an example has width() numbers: what each embedding layer yields, in the order of model.layers. A layer's
-//   columns lie side by side, or are added up. An example's keys of one column are pooled: their rows' sum, that sum
-//   divided by how many keys there are, or by the root of that number. A key that an example has twice counts twice.
-//   Without a key a column yields zeros.
+// Shapes: an example has width() numbers, as embedding_readers.h has them.
 // Units: gradients are what the caller has of the numbers that were pooled, for all lookups of a row added up.
 // Order: a bucket's keys are table by table, and of one table they ascend. Sums go by the order in which the examples
 //   have the keys, so that the same step gives the same bits.
@@ -26,7 +23,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,16 +31,12 @@
 #include "data/dataset.h"
 #include "job/job.h"
 #include "job/slice_grid.h"
+#include "model/embedding_readers.h"
 #include "model/key_numbers.h"
 #include "runtime/compute.h"
 #include "runtime/row_frames.h"
 
 namespace downpour {
-
-// The columns that embedding layers read, each once, in the order in which layers name them.
-std::vector<std::string> KeyColumnsOf(const ModelSpec& model);
-// How many numbers of an example all embedding layers yield.
-int64_t EmbeddingWidthOf(const ModelSpec& model);
 
 class EmbeddingRows {
  public:
@@ -68,12 +60,7 @@ class EmbeddingRows {
   void AppendGradients(SliceValues* slices) const;
 
  private:
-  // Of one layer one column.
-  struct Reader {
-    size_t table = 0;
-    size_t column = 0;  // in KeyColumnsOf
-    size_t first = 0;   // in an example's numbers
-    Pooling pooling = Pooling::kSum;
+  struct Reader : EmbeddingReader {
     size_t keys = 0;  // of an example at most, as the data have it
   };
   struct Table {

@@ -2,13 +2,11 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <variant>
 
 #include "data/sample_ids.h"
-#include "model/embedding_rows.h"
 
 namespace downpour {
 namespace {
@@ -57,23 +55,10 @@ absl::Status Examples::FindColumns(const DataSpec& data, const ModelSpec& model)
     width_ = inputs_width_ = data_->columns()[columns_[0]].width;
     return absl::OkStatus();
   }
-  for (const InputSpec& input : model.inputs) {
-    for (const std::string& name : input.columns) {
-      const std::optional<size_t> column = FindColumn(*data_, name);
-      CHECK(column) << name;  // which the parser holds against data.columns
-      const Column& found = data_->columns()[*column];
-      const Place place{inputs_width_, found.type == ColumnType::kInt64 ? found.categories : found.width};
-      columns_.push_back(*column);
-      places_.push_back(place);
-      inputs_width_ += place.width;
-    }
-  }
-  for (const std::string& name : KeyColumnsOf(model)) {
-    const std::optional<size_t> column = FindColumn(*data_, name);
-    CHECK(column && data_->columns()[*column].type == ColumnType::kInt64) << name;  // likewise
-    columns_.push_back(*column);
-  }
-  width_ = inputs_width_ + EmbeddingWidthOf(model);
+  layout_ = InputLayout(model, data_->columns());
+  columns_ = layout_.columns();
+  inputs_width_ = layout_.inputs_width();
+  width_ = layout_.width();
   columns_.push_back(*label);
   return absl::OkStatus();
 }
@@ -116,26 +101,11 @@ absl::Status Examples::Read(absl::Span<const uint64_t> ids, ExampleBatch* batch)
     const auto& classes = std::get<std::vector<int64_t>>(batch->columns.back());
     batch->classes.assign(classes.begin(), classes.end());
   }
-  if (!is_one_alone_) Expand(ids.size(), batch);
-  return absl::OkStatus();
-}
-
-void Examples::Expand(size_t examples, ExampleBatch* batch) const {
-  const auto width = static_cast<size_t>(width_);
-  batch->expanded.resize(examples * width);
-  for (size_t i = 0; i < examples; ++i) std::fill_n(batch->expanded.data() + i * width, inputs_width_, 0.0f);
-  for (size_t column = 0; column < places_.size(); ++column) {
-    float* to = batch->expanded.data() + places_[column].first;
-    if (const auto* categories = std::get_if<std::vector<int64_t>>(&batch->columns[column])) {
-      for (size_t i = 0; i < examples; ++i) to[i * width + static_cast<size_t>((*categories)[i])] = 1;
-      continue;
-    }
-    const auto& numbers = std::get<std::vector<float>>(batch->columns[column]);
-    const auto of_column = static_cast<size_t>(places_[column].width);
-    for (size_t i = 0; i < examples; ++i) {
-      std::copy_n(numbers.data() + i * of_column, of_column, to + i * width);
-    }
+  if (!is_one_alone_) {
+    batch->expanded.resize(ids.size() * static_cast<size_t>(width_));
+    layout_.Expand(batch->columns, ids.size(), batch->expanded.data());
   }
+  return absl::OkStatus();
 }
 
 }  // namespace downpour

@@ -5,9 +5,8 @@
 //   status = train->Read(ids, &batch);
 //   status = graph.LoadBatch(batch.inputs(), batch.classes, batch.numbers);
 //
-// Shapes: of data with records an input has its columns in the job's order; a number is itself, a category one-hot, so
-//   that an example has as many floats as the inputs are wide. Behind them is room for what embedding layers yield,
-//   which their rows' holder fills in (embedding_rows.h). Of IDX an example is its image, bytes as they lie.
+// Shapes: of data with records as input_layout.h has it; what embedding layers yield their rows' holder fills in
+//   (embedding_rows.h). Of IDX an example is its image, bytes as they lie.
 // Cost: of opening what OpenDataset costs; labels are counted in one pass over IDX, and over a sample of records:
 //   kMostCounted examples, in runs spread over the whole set.
 // Errors: the data set's, with file and place.
@@ -25,6 +24,7 @@
 #include "data/dataset.h"
 #include "job/job.h"
 #include "model/batch_memory.h"
+#include "model/input_layout.h"
 
 namespace downpour {
 
@@ -49,7 +49,8 @@ class Examples {
   int64_t inputs_width() const { return inputs_width_; }  // of which so many are the inputs'
   // Those that KeyColumnsOf(model) names.
   absl::Span<const ColumnValues> KeysOf(const ExampleBatch& batch) const {
-    return absl::MakeConstSpan(batch.columns).subspan(places_.size(), columns_.size() - places_.size() - 1);
+    const size_t before = layout_.input_columns();
+    return absl::MakeConstSpan(batch.columns).subspan(before, columns_.size() - before - 1);
   }
   InputType input_type() const;
   // One more than the largest class that was counted; 0 where numbers are learned.
@@ -59,18 +60,12 @@ class Examples {
   absl::Status Read(absl::Span<const uint64_t> ids, ExampleBatch* batch) const;
 
  private:
-  struct Place {  // of a column among an example's floats
-    int64_t first = 0;
-    int64_t width = 1;
-  };
-
   absl::Status FindColumns(const DataSpec& data, const ModelSpec& model);
   absl::Status LookAtLabels(const DataSpec& data);
-  void Expand(size_t examples, ExampleBatch* batch) const;
 
   std::unique_ptr<Dataset> data_;
   std::vector<size_t> columns_;  // in data_; the last one is the label
-  std::vector<Place> places_;    // of the inputs' columns, which come first; none where one column is all of an example
+  InputLayout layout_;           // of records; of none where one column is all of an example
   bool is_one_alone_ = false;
   int64_t width_ = 0;
   int64_t inputs_width_ = 0;

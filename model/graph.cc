@@ -42,6 +42,15 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int
   return graph->OutOfMemoryError(model, *available, status);
 }
 
+absl::StatusOr<std::unique_ptr<Graph>> Graph::CreateForward(const ModelSpec& model, int64_t max_batch, Backend& backend,
+                                                            std::shared_ptr<const Graph> parameters) {
+  std::unique_ptr<Graph> graph(new Graph(max_batch, backend, InputType::kFp32));
+  graph->only_forward_ = true;
+  graph->owner_ = std::move(parameters);
+  if (absl::Status status = graph->Build(model); !status.ok()) return status;
+  return graph;
+}
+
 absl::Status Graph::Build(const ModelSpec& model) {
   auto variables = InferVariables(model);  // refuses whatever does not fit, so that the rest need not look again
   if (!variables.ok()) return variables.status();
@@ -74,7 +83,7 @@ absl::Status Graph::AddLayers(const ModelSpec& model) {
       embeddings_.push_back(nodes_.size());
       Node& node = nodes_.emplace_back();
       node.output.cols = WidthOf(shapes.outputs[i]);
-      node.trainable = true;
+      node.trainable = !only_forward_;
       continue;
     }
     // The last one's output goes into the loss, with all bits.
@@ -111,10 +120,11 @@ absl::Status Graph::JoinFirst(const LayerSpec& layer, std::vector<size_t>* from)
 // Of fp32, so that they can be read.
 absl::Status Graph::AddEmbeddingGradients() {
   int64_t width = 0;
-  for (const size_t i : embeddings_) width += nodes_[i].output.cols;
+  for (const size_t i : embeddings_) width += only_forward_ ? 0 : nodes_[i].output.cols;
   auto memory = AllocateMatrix(width == 0 ? 0 : max_batch_, width, FloatFormat::kFp32);
   if (!memory.ok()) return memory.status();
   embedding_gradients_ = *memory;
+  if (only_forward_) return absl::OkStatus();
   int64_t first = 0;
   for (const size_t i : embeddings_) {
     nodes_[i].gradient = embedding_gradients_.Columns(first, nodes_[i].output.cols);
@@ -171,6 +181,10 @@ absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols, FloatFo
 }
 
 absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
+  if (owner_ != nullptr) {
+    parameters_ = owner_->parameters_;
+    return absl::OkStatus();
+  }
   for (VariableSpec& spec : variables) {
     const int64_t cols = spec.shape.back();
     const FloatFormat format =
@@ -185,7 +199,7 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
     }
     placed_.emplace_back();
     const bool rounded = backend_.keeps_rounded(format);
-    parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, gradient, rounded}));
+    parameters_.push_back(std::make_shared<Parameter>(Parameter{std::move(spec), *value, gradient, rounded}));
   }
   return absl::OkStatus();
 }
@@ -201,8 +215,9 @@ absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, FloatFormat o
   }
   node.variables = std::move(variables);
   node.from = std::move(from);
-  node.trainable = !node.variables.empty() ||
-                   std::any_of(node.from.begin(), node.from.end(), [this](size_t i) { return nodes_[i].trainable; });
+  const auto is_trainable = [this](size_t i) { return nodes_[i].trainable; };
+  node.trainable =
+      !only_forward_ && (!node.variables.empty() || std::any_of(node.from.begin(), node.from.end(), is_trainable));
   node.layer = MakeLayer(spec, parameters, nodes_.size());
   auto output = AllocateMatrix(max_batch_, width, output_format);
   if (!output.ok()) return output.status();
@@ -240,13 +255,17 @@ absl::Status Graph::BeginParameters(size_t variable, int64_t offset, int64_t cou
 absl::Status Graph::LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels,
                               absl::Span<const float> numbers) {
   if (absl::Status status = batches_.Load(inputs, labels, numbers); !status.ok()) return status;
+  PlaceInputs();
+  return absl::OkStatus();
+}
+
+void Graph::PlaceInputs() {
   int64_t first = 0;
   for (Node& node : nodes_) {
     if (node.layer != nullptr) continue;
     node.output = batches_.inputs().Columns(first, node.output.cols);
     first += node.output.cols;
   }
-  return absl::OkStatus();
 }
 
 std::vector<ConstMatrix> Graph::InputsOf(const Node& node) const {
@@ -434,6 +453,13 @@ absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {
   if (status.ok()) status = BeginTotals(meanwhile);
   if (!status.ok()) return status;
   return AwaitTotals();
+}
+
+absl::StatusOr<ConstMatrix> Graph::ComputeForward(int64_t examples) {
+  if (absl::Status status = batches_.Begin(examples); !status.ok()) return status;
+  PlaceInputs();
+  if (absl::Status status = Forward({backend_, false}); !status.ok()) return status;
+  return ConstMatrix(nodes_.back().output.Rows(examples));
 }
 
 absl::Status Graph::ReadOutputs(absl::Span<float> outputs) {

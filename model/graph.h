@@ -59,6 +59,12 @@ class Graph {
   static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend,
                                                        InputType input_type = InputType::kFp32);
 
+  // A graph that computes forward alone, on the host, whose parameters are those of `parameters`, if any: any number of
+  // such graphs have one copy of them. It takes no memory for gradients.
+  static absl::StatusOr<std::unique_ptr<Graph>> CreateForward(const ModelSpec& model, int64_t max_batch,
+                                                              Backend& backend,
+                                                              std::shared_ptr<const Graph> parameters = nullptr);
+
   int64_t input_width() const { return batches_.shapes().input_width; }
   int64_t output_width() const { return nodes_.back().output.cols; }
 
@@ -84,6 +90,9 @@ class Graph {
   // What the last step or evaluation gave, [examples, output_width()] row by row; a whole number of rows, at most those
   // of its batch.
   absl::Status ReadOutputs(absl::Span<float> outputs);
+  // Of a graph by CreateForward: where the inputs of the next batch go, [max_batch, input_width()], and its outputs.
+  Matrix inputs() const { return batches_.inputs(); }
+  absl::StatusOr<ConstMatrix> ComputeForward(int64_t examples);
   // Of what embedding layers yielded, as the batch that was trained last had it: [examples, their width in all] row by
   // row, until the next batch is trained.
   absl::StatusOr<const float*> ReadEmbeddingGradients();
@@ -112,6 +121,7 @@ class Graph {
   void PlanBackward();
   absl::Status WarmUp();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
+  void PlaceInputs();
   absl::StatusOr<float*> PlaceOf(size_t variable, int64_t offset, int64_t count) const;
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
                         std::vector<size_t> variables);
@@ -137,13 +147,15 @@ class Graph {
   const int64_t max_batch_;
   const InputType input_type_;
   Backend& backend_;
-  bool only_counts_ = false;  // takes no memory, but says how much it would
+  bool only_counts_ = false;            // takes no memory, but says how much it would
+  bool only_forward_ = false;           // nothing is trained
+  std::shared_ptr<const Graph> owner_;  // of the parameters, if that is another one
   uint64_t bytes_ = 0;
   std::vector<Buffer> memory_;
   std::shared_ptr<FramePool> frames_ = FramePool::Create();
   std::deque<VariableGradients> leaving_;               // a layer's each, in the order of their downloads
   std::vector<Payload> placed_;                         // by variable: where a host's gradients are computed
-  std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
+  std::vector<std::shared_ptr<Parameter>> parameters_;  // by variable; layers point to them
   std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
   std::vector<size_t> stops_;                           // where gradients are ready to leave, in the order of backward
   BatchMemory batches_;

@@ -77,7 +77,7 @@ void SnapshotQueue::Answer(RecordPace& pace, Shard& shard, Incarnation from, Pee
   while (urgent_ || pace.Allows()) {
     Scan* const scan = scans_.empty() || scans_.back().is_over ? nullptr : &scans_.back();
     if (scan != nullptr) {
-      if (scan->kept.size() >= kPartsAhead) return;
+      if (scan->kept.size() >= kRecordPartsAhead) return;
       const uint64_t bytes = SendNextPart(*scan, shard, from, chief, effects);
       if (!urgent_) pace.Made(bytes);
       continue;

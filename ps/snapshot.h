@@ -40,7 +40,6 @@ class SnapshotQueue {
 
  private:
   // Parts that the chief need not have confirmed before the next one is made: they hide a slow link.
-  static constexpr size_t kPartsAhead = 8;
   struct Scan {
     SnapshotRequest::Item item;
     uint64_t number = 0;

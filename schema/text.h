@@ -32,6 +32,9 @@ std::string HowToGoOn(const std::string& checkpoint, const std::string& command)
 // "1 lease", "2 leases", "2 batches".
 std::string Counted(uint64_t n, const std::string& one);
 
+// "a, b, c, d and 12 more", cleaned: of many names, in a sentence.
+std::string SomeOf(const std::vector<std::string>& names);
+
 // As a shell takes it for one word, in commands that people are told to type.
 std::string ShellWord(const std::string& word);
 std::string ShellCommand(const std::vector<std::string>& words);

@@ -40,18 +40,20 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
                                     const std::vector<Version>& have) {
   if (missing_ == 0) return std::nullopt;
   Request request{.id = last_request_ + 1, .server = link.incarnation, .slices = {}, .sent = now, .resend_at = {}};
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, key_bytes = 0;
   if (std::exchange(link.pull, begun_) != begun_) link.asked = 0;
   for (; link.asked < link.slices.size(); ++link.asked) {
     const SliceId slice = link.slices[link.asked];
     if (!wanted_[ToNumber(slice)]) continue;
-    const uint64_t more = AnswerBytesOf(slice);
-    // A ps answers in one message: more than it may hold ejects the asker ("Limits").
-    if (bytes > 0 && bytes + more > kMaxMessagePayload) break;
+    const uint64_t more = AnswerBytesOf(slice), more_keys = rows_[ToNumber(slice)].keys.size();
+    // A ps answers in one message: more than it may hold ejects the asker ("Limits"). Nor may the question hold more.
+    const bool is_full = bytes + more > kMaxMessagePayload || key_bytes + more_keys > kMaxMessagePayload;
+    if (!request.slices.empty() && is_full) break;
     if (request.slices.size() == kMaxFrames - 1 || !link.HasCredit(BytesOf(slice))) break;
     wanted_[ToNumber(slice)] = false;
     request.slices.push_back(slice);
     bytes += more;
+    key_bytes += more_keys;
     link.unanswered += BytesOf(slice);
   }
   if (request.slices.empty()) return std::nullopt;

@@ -45,7 +45,8 @@ void Schedule::BeginEvaluation(Time now, Effects& effects) {
   const bool has_tables = grid_.buckets > 0;
   if (has_tables) {
     if (!HasRowsFor({.evaluates = true, .batch = eval_.next_batch()}, now, effects)) return;
-    if (!exchange_.fresh()) return Pull(now, effects);
+    // The variables are those with which the evaluation began.
+    if (!exchange_.has_rows()) return exchange_.BeginPull(now, effects, PullRound::Of::kRows);
     eval_.TakeRows(exchange_.TakePulled());
     rows_for_.reset();
   }
@@ -224,7 +225,7 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   if (evaluated == nullptr || !running_->evaluates || running_->finds) {
     return absl::InternalError("the device answered another question than it was asked");
   }
-  eval_.Finish(*evaluated, session_.incarnation(), now);
+  if (!running_->in_vain) eval_.Finish(*evaluated, session_.incarnation(), now);
   End(now);
   Tick(now, effects);
   return absl::OkStatus();

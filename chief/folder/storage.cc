@@ -25,7 +25,7 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-absl::Status Named(const absl::Status& status, const std::string& path) {
+absl::Status WithPath(const absl::Status& status, const std::string& path) {
   const std::string message(status.message().data(), status.message().size());
   if (absl::StartsWith(message, path)) return status;
   return absl::Status(status.code(), absl::StrCat(path, ": ", message));
@@ -54,7 +54,7 @@ void Storage::Complete(const StorageDone& done) {
   sequence.rest.pop_front();
   if (!done.status.ok()) {
     StorageDone failed = done;
-    failed.status = Named(done.status, path);
+    failed.status = WithPath(done.status, path);
     return sequence.then(failed);
   }
   if (sequence.rest.empty()) return sequence.then(done);

@@ -7,19 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <functional>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "job/job_file.h"
 #include "runtime/initial_values.h"
-#include "runtime/posix/process.h"
-#include "runtime/posix/whole_file.h"
+#include "runtime/posix/initial_folder.h"
 #include "schema/checkpoint_format.h"
 #include "schema/text.h"
 
@@ -28,7 +24,6 @@ namespace {
 
 constexpr char kShard[] = "initial.shard";
 constexpr int64_t kMostAtOnce = int64_t{1} << 20;  // of a tensor's elements, as they are checked
-constexpr size_t kMostNamed = 4;                   // of many tensors or variables, in a sentence
 
 std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
@@ -43,25 +38,6 @@ bool ReadAt(int file, uint64_t offset, void* to, size_t bytes) {
     bytes -= static_cast<size_t>(got);
   }
   return true;
-}
-
-std::string Some(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kMostNamed);
-  std::string text = absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", ");
-  if (names.size() > shown) absl::StrAppend(&text, " and ", names.size() - shown, " more");
-  return CleanText(text, 512);
-}
-
-absl::Status WriteBlocks(int file, absl::Span<const Payload> blocks) {
-  for (const Payload& block : blocks) {
-    for (size_t done = 0; done < block.size();) {
-      const ssize_t put = write(file, block.data() + done, block.size() - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return absl::UnavailableError(std::strerror(errno));
-      done += static_cast<size_t>(put);
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<SliceState> StateOf(const JobSpec& job, const SliceGrid& grid, const Slice& slice,
@@ -80,39 +56,23 @@ absl::StatusOr<SliceState> StateOf(const JobSpec& job, const SliceGrid& grid, co
   return state;
 }
 
-absl::StatusOr<Manifest> StageRecords(const JobSpec& job, const SliceGrid& grid, const InitialValuesFile& from,
-                                      const std::string& path) {
-  const auto failed = [&](const std::string& why) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", why));
-  };
-  const UniqueFd shard(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!shard.ok()) return failed(std::strerror(errno));
-  Manifest manifest{.round = Round(),
-                    .unix_ms = UnixMs(),
-                    .job = CanonicalJob(job),
-                    .committed = {},
-                    .files = {{kShard, 0}},
-                    .records = {}};
-  for (const Slice& slice : grid.slices) {
-    if (grid.IsBucket(slice.id)) break;  // rows begin as they are born
-    const absl::StatusOr<SliceState> state = StateOf(job, grid, slice, from);
+absl::StatusOr<Manifest> WriteVariables(const JobSpec& job, const InitialValuesFile& from, const std::string& folder) {
+  const absl::StatusOr<SliceGrid> grid = GridOf(job.model);
+  if (!grid.ok()) return grid.status();
+  RecordFile file(folder, kShard);
+  Manifest manifest;
+  manifest.job = CanonicalJob(job);
+  for (const Slice& slice : grid->slices) {
+    if (grid->IsBucket(slice.id)) break;  // rows begin as they are born
+    const absl::StatusOr<SliceState> state = StateOf(job, *grid, slice, from);
     if (!state.ok()) return state.status();
     const std::vector<Payload> blocks = EncodeRecord(*state);
-    if (const absl::Status status = WriteBlocks(shard.get(), blocks); !status.ok()) {
-      return failed(std::string(status.message()));
-    }
-    uint64_t& end = manifest.files[0].bytes;
-    manifest.records.push_back({slice.id, 0, end, RecordBytes(blocks), RecordChecksum(blocks)});
-    end += RecordBytes(blocks);
+    manifest.records.push_back({slice.id, 0, file.bytes(), RecordBytes(blocks), RecordChecksum(blocks)});
+    if (absl::Status status = file.Append(blocks); !status.ok()) return status;
   }
-  if (fsync(shard.get()) != 0) return failed(std::strerror(errno));
+  manifest.files = {{file.name(), file.bytes()}};
+  if (absl::Status status = file.Sync(); !status.ok()) return status;
   return manifest;
-}
-
-std::error_code SyncFolder(const std::string& path) {
-  const UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.ok() && fsync(folder.get()) == 0) return {};
-  return {errno, std::generic_category()};
 }
 
 }  // namespace
@@ -146,7 +106,7 @@ absl::StatusOr<InitialValuesFile> InitialValuesFile::Open(const JobSpec& job) {
   if (!variables.ok()) return variables.status();
   const absl::Status fits = file.Fit(*variables, *std::move(tensors));
   if (!fits.ok()) return fail(std::string(fits.message()));
-  if (job.model.is_own() && !file.missing_.empty()) return fail("lacks " + Some(file.missing_));
+  if (job.model.is_own() && !file.missing_.empty()) return fail("lacks " + SomeOf(file.missing_));
   return file;
 }
 
@@ -175,7 +135,7 @@ absl::Status InitialValuesFile::Fit(const std::vector<VariableSpec>& variables, 
   tensors_ = std::move(used);
   if (!tensors_.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("no tensor of it is named like a variable of the model: it has ",
-                                                 Some(unused_), ", and the model ", Some(missing_)));
+                                                 SomeOf(unused_), ", and the model ", SomeOf(missing_)));
 }
 
 absl::Status InitialValuesFile::Read(const std::string& variable, int64_t first, absl::Span<float> values) const {
@@ -207,35 +167,17 @@ absl::Status InitialValuesFile::CheckValues() const {
 
 std::string InitialValuesFile::Note() const {
   std::string note = absl::StrCat(Counted(tensors_.size(), "variable"), " from ", path_);
-  if (!missing_.empty()) absl::StrAppend(&note, "; it lacks ", Some(missing_), ", drawn as without it");
-  if (!unused_.empty()) absl::StrAppend(&note, "; no variable is named ", Some(unused_));
+  if (!missing_.empty()) absl::StrAppend(&note, "; it lacks ", SomeOf(missing_), ", drawn as without it");
+  if (!unused_.empty()) absl::StrAppend(&note, "; no variable is named ", SomeOf(unused_));
   return note;
 }
 
 absl::StatusOr<std::string> StageInitialValues(const JobSpec& job, const std::string& job_dir) {
   const absl::StatusOr<InitialValuesFile> from = InitialValuesFile::Open(job);
   if (!from.ok()) return from.status();
-  const absl::StatusOr<SliceGrid> grid = GridOf(job.model);
-  if (!grid.ok()) return grid.status();
-
-  const std::string folder = absl::StrCat(job_dir, "/", kInitialDir);
-  const std::string manifest_path = absl::StrCat(job_dir, "/", ManifestPath(Round()));
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  // First, so that it never stands beside records of another run.
-  if (!error) std::filesystem::remove(manifest_path, error);
-  if (!error) error = SyncFolder(folder);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot use ", folder, ": ", error.message()));
-  absl::StatusOr<Manifest> manifest = StageRecords(job, *grid, *from, absl::StrCat(folder, "/", kShard));
-  if (!manifest.ok()) return manifest.status();
-  // Last: values without it are staged again.
-  const absl::Status written = WriteWhole(manifest_path, EncodeManifest(*manifest), 0644, WhereThere::kReplace);
-  if (!written.ok()) return written;
-  // The journal will say that the job began with them.
-  for (const std::string& synced : {folder, job_dir}) {
-    error = SyncFolder(synced);
-    if (error) return absl::UnavailableError(absl::StrCat("cannot sync ", synced, ": ", error.message()));
-  }
+  const absl::Status staged =
+      StageInitial(job_dir, [&](const std::string& folder) { return WriteVariables(job, *from, folder); });
+  if (!staged.ok()) return staged;
   return from->Note();
 }
 

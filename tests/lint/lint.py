@@ -16,7 +16,7 @@ from examples import ExampleRulesCatch, stale_examples  # noqa: E402, F401 (the 
 from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, F401 (the first: --self-test)
 
 FOLDERS = {"schema", "job", "runtime", "tensor", "optimizer", "data", "model", "ps", "worker", "chief", "cluster"}
-FOLDERS |= {"service", "tools", "bench", "python", "tests"}
+FOLDERS |= {"checkpoint", "predict", "service", "tools", "bench", "python", "tests"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ".js", ".css", ".html", ""}
 MOST_LINES = 500
 MOST_FUNCTION_LINES = 70
@@ -44,7 +44,9 @@ MAY_INCLUDE = {
     "chief": PURE | {"chief_known", "chief_folder", "chief"},
     "python_child": DRIVERS | {"tensor", "optimizer", "model", "worker", "python_child"},
     "cluster": DRIVERS | {"cluster"},
-    "service": DRIVERS | {"cluster", "service"},
+    "checkpoint": PURE | {"posix", "tensor", "ps", "chief_known", "chief_folder", "cluster", "checkpoint"},
+    "predict": PURE | {"posix", "tensor", "data", "model", "ps", "checkpoint", "predict"},
+    "service": DRIVERS | {"cluster", "predict", "service"},
 }
 
 # Roles are state machines: the same inputs give the same effects, on every run and every machine.

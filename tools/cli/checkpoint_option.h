@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {

@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 namespace downpour {
 

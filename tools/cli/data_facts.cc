@@ -1,6 +1,7 @@
 #include "tools/cli/data_facts.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "checkpoint/earlier_job.h"
 #include "cluster/human_units.h"
 #include "data/dataset.h"
 #include "data/idx.h"
@@ -79,11 +81,26 @@ class DataLook {
     facts_.errors.push_back(PlacedAt(read_, key, what, kRemedy));
   }
 
-  void LookAtInitialValues() {
+  // What of it the job begins with.
+  absl::StatusOr<std::string> InitialNote() const {
+    if (std::filesystem::is_directory(job_.model.initialize_from)) {
+      const absl::StatusOr<EarlierJob> earlier = EarlierJob::Open(job_);
+      return earlier.ok() ? absl::StatusOr<std::string>(earlier->Note()) : earlier.status();
+    }
     const absl::StatusOr<InitialValuesFile> file = InitialValuesFile::Open(job_);
     const absl::Status status = file.ok() ? file->CheckValues() : file.status();
+    return status.ok() ? absl::StatusOr<std::string>(file->Note()) : status;
+  }
+
+  void LookAtInitialValues() {
+    const absl::StatusOr<std::string> note = InitialNote();
+    const absl::Status& status = note.status();
+    const bool is_folder = std::filesystem::is_directory(job_.model.initialize_from);
     if (status.ok()) {
-      facts_.initial_values = file->Note();
+      facts_.initial_values = *note;
+    } else if (is_folder) {
+      facts_.errors.push_back(PlacedAt(read_, kInitializeFrom, std::string(status.message()),
+                                       "name a job folder whose newest checkpoint is whole, or a safetensors file"));
     } else if (absl::IsNotFound(status)) {
       const std::string what = job_.model.initialize_from + " is not on this machine";
       facts_.initial_values = what + "; the chief's must have it";

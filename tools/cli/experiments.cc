@@ -14,13 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/job_folder.h"
 #include "job/job_file.h"
 #include "job/variables.h"
 #include "schema/text.h"
 #include "service/job_history.h"
-#include "tools/cli/checkpoint_reader.h"
 
 namespace downpour {
 namespace {

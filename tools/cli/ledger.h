@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 namespace downpour {
 

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "checkpoint/table_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/text_table.h"
 #include "job/job_file.h"
 #include "tools/cli/safetensors.h"
-#include "tools/cli/table_reader.h"
-#include "tools/cli/table_rows.h"
+#include "tools/cli/exported_rows.h"
 
 namespace downpour {
 namespace {
@@ -70,8 +70,8 @@ bool Note(const float* before, absl::Span<const float> now, uint64_t key, TableD
   return true;
 }
 
-TableRows Changes(const TableSpec& spec, const TablePart& part, EarlierRows* earlier, TableDelta* delta) {
-  TableRows changes;
+ExportedRows Changes(const TableSpec& spec, const TablePart& part, EarlierRows* earlier, TableDelta* delta) {
+  ExportedRows changes;
   std::vector<float> values(spec.width);
   for (uint32_t i = 0; i < part.header.rows; ++i) {
     const uint64_t key = part.Row(i).key;
@@ -121,9 +121,9 @@ absl::StatusOr<TableDelta> ForEachChange(const Checkpoint& before, const Checkpo
 
 absl::StatusOr<TableDelta> WriteCsv(const Checkpoint& before, const Checkpoint& after, uint64_t table,
                                     const std::string& path) {
-  TableRowsCsv file(path, static_cast<size_t>(after.job.model.tables[table].width));
+  ExportedRowsCsv file(path, static_cast<size_t>(after.job.model.tables[table].width));
   absl::StatusOr<TableDelta> delta = ForEachChange(
-      before, after, table, [&file](const TableRows& rows) { file.Add(rows); },
+      before, after, table, [&file](const ExportedRows& rows) { file.Add(rows); },
       [&file](absl::Span<const int64_t> keys) { file.AddGone(keys); });
   if (!delta.ok()) return delta;
   if (absl::Status written = file.Commit(); !written.ok()) return written;
@@ -145,7 +145,7 @@ absl::StatusOr<TableDelta> WriteSafetensors(const Checkpoint& before, const Chec
        {"table", spec.name}});
   const absl::StatusOr<TableDelta> again = ForEachChange(
       before, after, table,
-      [&file](const TableRows& rows) {
+      [&file](const ExportedRows& rows) {
         file.Append(0, AsBytes(rows.ids));
         file.Append(1, AsBytes(rows.values));
       },
@@ -159,7 +159,7 @@ absl::StatusOr<TableDelta> WriteSafetensors(const Checkpoint& before, const Chec
 
 absl::StatusOr<TableDelta> CompareTable(const Checkpoint& before, const Checkpoint& after, uint64_t table) {
   return ForEachChange(
-      before, after, table, [](const TableRows&) {}, [](const std::vector<int64_t>&) {});
+      before, after, table, [](const ExportedRows&) {}, [](const std::vector<int64_t>&) {});
 }
 
 absl::StatusOr<TableDelta> WriteDelta(const Checkpoint& before, const Checkpoint& after, uint64_t table,

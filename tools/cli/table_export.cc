@@ -1,9 +1,9 @@
 #include "tools/cli/table_export.h"
 
+#include "checkpoint/table_reader.h"
 #include "job/job_file.h"
 #include "tools/cli/safetensors.h"
-#include "tools/cli/table_reader.h"
-#include "tools/cli/table_rows.h"
+#include "tools/cli/exported_rows.h"
 
 namespace downpour {
 namespace {
@@ -22,7 +22,7 @@ absl::Status ForEachPart(const Checkpoint& checkpoint, uint64_t table, const Use
 
 template <typename Use>
 absl::Status ForEachRows(const Checkpoint& checkpoint, uint64_t table, const Use& use) {
-  TableRows rows;
+  ExportedRows rows;
   return ForEachPart(checkpoint, table, [&](const TableSpec& spec, const TablePart& part) {
     rows.ids.resize(part.header.rows);
     rows.values.resize(size_t{part.header.rows} * spec.width);
@@ -38,9 +38,9 @@ absl::Status ForEachRows(const Checkpoint& checkpoint, uint64_t table, const Use
 }  // namespace
 
 absl::StatusOr<uint64_t> ExportTableAsCsv(const Checkpoint& checkpoint, uint64_t table, const std::string& path) {
-  TableRowsCsv file(path, static_cast<size_t>(checkpoint.job.model.tables[table].width));
+  ExportedRowsCsv file(path, static_cast<size_t>(checkpoint.job.model.tables[table].width));
   uint64_t rows = 0;
-  const absl::Status status = ForEachRows(checkpoint, table, [&](const TableRows& some) {
+  const absl::Status status = ForEachRows(checkpoint, table, [&](const ExportedRows& some) {
     file.Add(some);
     rows += some.ids.size();
   });
@@ -62,7 +62,7 @@ absl::StatusOr<uint64_t> ExportTableAsSafetensors(const Checkpoint& checkpoint, 
                         {"job", CanonicalJob(checkpoint.job)},
                         {"checkpoint", ToString(checkpoint.manifest.round)},
                         {"table", spec.name}});
-  const absl::Status status = ForEachRows(checkpoint, table, [&file](const TableRows& some) {
+  const absl::Status status = ForEachRows(checkpoint, table, [&file](const ExportedRows& some) {
     file.Append(0, AsBytes(some.ids));
     file.Append(1, AsBytes(some.values));
   });

@@ -1,6 +1,6 @@
 // Writes the rows of one table for other programs.
 //
-// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width]. CSV: as table_rows.h has it.
+// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width]. CSV: as exported_rows.h has it.
 // Order: bucket by bucket, and within one as the rows lie there: the same for the same checkpoint.
 // Cost: a part of a bucket in memory. Safetensors reads the rows twice, since its header says how many there are.
 // Errors: those of ReadTableParts and NewFile. The file is there whole, or as it was.
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 namespace downpour {
 

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "checkpoint/table_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/text_table.h"
 #include "job/job_names.h"
-#include "tools/cli/table_reader.h"
 
 namespace downpour {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 namespace downpour {
 

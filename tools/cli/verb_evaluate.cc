@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "checkpoint/table_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/output_options.h"
 #include "job/job_file.h"
@@ -16,7 +17,6 @@
 #include "runtime/metrics.h"
 #include "tensor/host_backend.h"
 #include "tools/cli/checkpoint_option.h"
-#include "tools/cli/table_reader.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {

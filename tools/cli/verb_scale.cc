@@ -4,13 +4,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "cluster/job_command.h"
 #include "cluster/job_folder.h"
 #include "cluster/status_source.h"
 #include "job/job_file.h"
 #include "job/job_reader.h"
 #include "runtime/posix/process.h"
-#include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/doctor_job.h"
 #include "tools/cli/verbs.h"
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "checkpoint/checkpoint_reader.h"
 #include "cluster/job_folder.h"
 #include "cluster/private_folder.h"
-#include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_code.h"
 #include "tools/cli/staged_code.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "checkpoint/table_reader.h"
 #include "cluster/human_units.h"
 #include "cluster/output_options.h"
 #include "cluster/text_table.h"
@@ -17,7 +18,6 @@
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/table_delta.h"
 #include "tools/cli/table_export.h"
-#include "tools/cli/table_reader.h"
 #include "tools/cli/table_stats.h"
 #include "tools/cli/verbs.h"
 
@@ -76,7 +76,7 @@ absl::StatusOr<uint64_t> KeyOf(const std::string& word, bool is_text) {
       word, " is no key, which is a whole number of 64 bits; --text looks up words of a column with key: text"));
 }
 
-// Reads only the buckets in which the keys fall.
+// Looks only into the buckets in which the keys fall.
 absl::Status FindRows(const Checkpoint& checkpoint, uint64_t table, std::vector<WantedRow>* rows) {
   std::map<uint32_t, std::multimap<uint64_t, WantedRow*>> by_bucket;
   for (WantedRow& row : *rows) {
@@ -180,12 +180,17 @@ int ExportRows(const TableOptions& options, Streams streams) {
   return kExitDone;
 }
 
-// The checkpoint of that name in the same folder.
-std::optional<Checkpoint> OpenEarlier(const TableOptions& options, const std::string& verb, Streams streams) {
+// The checkpoint that --since names, in the same folder.
+std::optional<Checkpoint> OpenEarlier(const TableOptions& options, Round before, const std::string& verb,
+                                      Streams streams) {
   const absl::StatusOr<Round> round = ParseRound(options.since);
   absl::StatusOr<Checkpoint> checkpoint =
       round.ok() ? OpenCheckpoint(options.checkpoint.job_dir, *round) : absl::StatusOr<Checkpoint>(round.status());
-  if (checkpoint.ok()) return *std::move(checkpoint);
+  if (checkpoint.ok() && *round < before) return *std::move(checkpoint);
+  if (checkpoint.ok()) {
+    Complain(streams, verb, absl::StrCat("--since ", options.since, " is not before ", ToString(before)), kExitFailed);
+    return std::nullopt;
+  }
   const std::string remedy = absl::IsNotFound(checkpoint.status())
                                  ? "; a job keeps as many as checkpoint.keep says, and checkpoint list names them"
                                  : "";
@@ -195,7 +200,7 @@ std::optional<Checkpoint> OpenEarlier(const TableOptions& options, const std::st
 
 int ShowDelta(const TableOptions& options, Streams streams) {
   const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table diff", streams);
-  const std::optional<Checkpoint> before = after ? OpenEarlier(options, "table diff", streams) : std::nullopt;
+  const std::optional<Checkpoint> before = after ? OpenEarlier(options, after->manifest.round, "table diff", streams) : std::nullopt;
   if (!before) return kExitFailed;
   std::vector<TableDelta> deltas;
   for (uint64_t table = 0; table < after->job.model.tables.size(); ++table) {
@@ -209,7 +214,7 @@ int ShowDelta(const TableOptions& options, Streams streams) {
 
 int ExportDelta(const TableOptions& options, Streams streams) {
   const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table delta", streams);
-  const std::optional<Checkpoint> before = after ? OpenEarlier(options, "table delta", streams) : std::nullopt;
+  const std::optional<Checkpoint> before = after ? OpenEarlier(options, after->manifest.round, "table delta", streams) : std::nullopt;
   if (!before) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(after->job, options.table, "table delta", streams);
   if (!table) return kExitFailed;

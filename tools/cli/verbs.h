@@ -51,6 +51,7 @@ extern const Verb kJobsVerb;
 extern const Verb kKeysVerb;
 extern const Verb kLedgerVerb;
 extern const Verb kLogsVerb;
+extern const Verb kPredictVerb;
 extern const Verb kRunVerb;
 extern const Verb kScaleVerb;
 extern const Verb kServeVerb;

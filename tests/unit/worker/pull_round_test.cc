@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "schema/codec.h"
 #include "tests/unit/worker/three_slices.h"
 
 namespace downpour {
@@ -70,6 +71,25 @@ TEST_F(PullRoundTest, AsksForAMegabyteAtATimeAndIsFreshWhenAllIsHere) {
   round_.TakePulled();
   EXPECT_FALSE(round_.fresh());
   EXPECT_FALSE(round_.under_way());
+}
+
+// Rows of one number: their keys are twice as long.
+TEST_F(PullRoundTest, AQuestionHasAMegabyteOfKeysAtMost) {
+  SliceGrid grid;
+  grid.slices = {{SliceId{0}, kNoVariable, 0, 0}, {SliceId{1}, kNoVariable, 1, 0}, {SliceId{2}, kNoVariable, 2, 0}};
+  grid.row_widths = {1};
+  grid.buckets = 3;
+  PullRound round{&grid};
+  RowKeys keys{.counts = {60'000}, .keys = {}};
+  for (uint64_t key = 0; key < 60'000; ++key) keys.keys.push_back(key);
+  round.Want({{SliceId{0}, PackKeys(keys)}, {SliceId{1}, PackKeys(keys)}, {SliceId{2}, PackKeys(keys)}});
+  round.Begin(PullRound::Of::kRows);
+  std::vector<size_t> sizes;
+  while (const std::optional<Pull> pull = round.Next(kStart, kMe, link(), map_, have_)) {
+    sizes.push_back(pull->slices.size());
+    EXPECT_TRUE(EncodeWithinLimits(*pull, 0).ok()) << "else it is never sent";
+  }
+  EXPECT_EQ(sizes, (std::vector<size_t>{2, 1}));
 }
 
 TEST_F(PullRoundTest, StaysWithinTheWindow) {

@@ -154,10 +154,14 @@ TEST_F(TableTest, DeltaWritesRowsThatChangedAndKeysThatWent) {
   ASSERT_EQ(went.size(), 1u + kMadeKeys - 4);
   EXPECT_EQ(went[0], "key,v0,v1");
   EXPECT_THAT(went[1], testing::EndsWith(",,"));
-  const std::vector<std::string> came = lines("1-4", "1-3");
+  job_.model.tables[1].max_rows = 0;
+  MakeCheckpoint(dir_, job_, {1, 5}, Zero);
+  const std::vector<std::string> came = lines("1-4", "1-5");
   ASSERT_EQ(came.size(), went.size());
   EXPECT_THAT(came[1], testing::Not(testing::EndsWith(",,")));
-  const ToolOutcome safe = Table("delta", {"--table", "items", "--since", "1-3", "--out", dir_ + "/delta"});
+  const ToolOutcome back = Table("diff", {"--since", "1-5", "--checkpoint", "1-4"});
+  EXPECT_THAT(back.err, HasSubstr("--since 1-5 is not before 1-4"));
+  const ToolOutcome safe = Table("delta", {"--table", "items", "--since", "1-3", "--checkpoint", "1-4", "--out", dir_ + "/delta"});
   EXPECT_EQ(safe.code, kExitDone) << safe.err;
   EXPECT_THAT(safe.err, HasSubstr("wrote 0 rows of items, 0 of them new, and 96 keys whose row is gone"));
   const ToolOutcome none = Table("diff", {"--since", "1-9"});

@@ -1,4 +1,4 @@
-#include "tools/cli/table_rows.h"
+#include "tools/cli/exported_rows.h"
 
 #include <charconv>
 #include <iterator>
@@ -7,18 +7,18 @@
 
 namespace downpour {
 
-TableRowsCsv::TableRowsCsv(const std::string& path, size_t width) : file_(path), width_(width) {
+ExportedRowsCsv::ExportedRowsCsv(const std::string& path, size_t width) : file_(path), width_(width) {
   std::string names = "key";
   for (size_t i = 0; i < width; ++i) absl::StrAppend(&names, ",v", i);
   Write(names + "\n");
 }
 
-void TableRowsCsv::Write(const std::string& text) {
+void ExportedRowsCsv::Write(const std::string& text) {
   file_.WriteAt(bytes_, AsBytes(text));
   bytes_ += text.size();
 }
 
-void TableRowsCsv::Add(const TableRows& rows) {
+void ExportedRowsCsv::Add(const ExportedRows& rows) {
   std::string text;
   char digits[32];
   for (size_t i = 0; i < rows.ids.size(); ++i) {
@@ -33,7 +33,7 @@ void TableRowsCsv::Add(const TableRows& rows) {
   Write(text);
 }
 
-void TableRowsCsv::AddGone(absl::Span<const int64_t> ids) {
+void ExportedRowsCsv::AddGone(absl::Span<const int64_t> ids) {
   std::string text;
   for (const int64_t id : ids) absl::StrAppend(&text, id, std::string(width_, ','), "\n");
   Write(text);

@@ -1,6 +1,6 @@
 // Some rows of a table as files for other programs have them, and such a file in CSV.
 //
-//   TableRowsCsv file("users.csv", width);
+//   ExportedRowsCsv file("users.csv", width);
 //   file.Add(rows);
 //   if (absl::Status status = file.Commit(); !status.ok()) return status;
 //
@@ -21,7 +21,7 @@
 
 namespace downpour {
 
-struct TableRows {
+struct ExportedRows {
   std::vector<int64_t> ids;
   std::vector<float> values;  // of one row after the other
 };
@@ -31,10 +31,10 @@ absl::Span<const std::byte> AsBytes(const T& numbers) {
   return {reinterpret_cast<const std::byte*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
 }
 
-class TableRowsCsv {
+class ExportedRowsCsv {
  public:
-  TableRowsCsv(const std::string& path, size_t width);
-  void Add(const TableRows& rows);
+  ExportedRowsCsv(const std::string& path, size_t width);
+  void Add(const ExportedRows& rows);
   void AddGone(absl::Span<const int64_t> ids);
   absl::Status Commit() { return file_.Commit(); }
 

@@ -1,4 +1,4 @@
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -242,6 +242,24 @@ std::vector<absl::Status> FindDamage(const Checkpoint& checkpoint) {
   for (uint32_t file = 0; file < checkpoint.manifest.files.size(); ++file) note(CheckFile(checkpoint, file));
   for (const Slice& slice : checkpoint.grid.slices) note(ReadSlice(checkpoint, slice).status());
   return damage;
+}
+
+absl::StatusOr<Checkpoint> OpenNewestCheckpoint(const std::string& job_dir) {
+  if (absl::Status readable = CheckJobFolder(job_dir); !readable.ok()) return readable;
+  const std::string checkpoints = absl::StrCat(job_dir, "/", kCheckpointsDir);
+  absl::Status newest = absl::NotFoundError(absl::StrCat("there is no checkpoint in ", checkpoints));
+  bool is_first = true;
+  for (const Round round : RoundsIn(checkpoints)) {
+    absl::StatusOr<Checkpoint> opened = OpenCheckpoint(job_dir, round);
+    const absl::Status status = opened.ok() ? CheckFiles(*opened) : opened.status();
+    if (status.ok()) return opened;
+    if (std::exchange(is_first, false)) newest = status;
+  }
+  return newest;
+}
+
+absl::StatusOr<SliceState> ReadSliceRecord(const Checkpoint& checkpoint, const Slice& slice) {
+  return ReadSlice(checkpoint, slice);
 }
 
 absl::StatusOr<SliceState> ReadBucketRecord(const Checkpoint& checkpoint, uint32_t bucket,

@@ -1,4 +1,4 @@
-#include "tools/cli/checkpoint_reader.h"
+#include "checkpoint/checkpoint_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

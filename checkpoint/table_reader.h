@@ -9,7 +9,7 @@
 // Cost: ReadTableParts holds one part of at most 1 MiB; LoadBuckets all rows, with their slots.
 // Errors: DATA_LOSS and INVALID_ARGUMENT with the file, for what is damaged and for what no ps writes. Parts may have
 //   been given before; nothing is to be believed of them then.
-// Tests: tests/unit/tools/cli/table_reader_test.cc.
+// Tests: tests/unit/checkpoint/table_reader_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "ps/table/bucket_rows.h"
 #include "ps/table/table_part.h"
-#include "tools/cli/checkpoint_reader.h"
 
 namespace downpour {
 

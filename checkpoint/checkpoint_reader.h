@@ -7,7 +7,7 @@
 // Cost: to load, all values in memory and one slice's optimizer slots at a time; else one slice at a time.
 // Errors: NOT_FOUND where there is none, DATA_LOSS naming file and bytes for what is damaged, INVALID_ARGUMENT for what
 //   no writer of ours makes.
-// Tests: tests/unit/tools/cli/checkpoint_reader_test.cc.
+// Tests: tests/unit/checkpoint/checkpoint_reader_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,9 @@ struct Checkpoint {
 };
 absl::StatusOr<Checkpoint> OpenCheckpoint(const std::string& job_dir, Round round);
 
+// The newest one whose files are there, each as long as its manifest has it.
+absl::StatusOr<Checkpoint> OpenNewestCheckpoint(const std::string& job_dir);
+
 // Whether its files are there, each as long as the manifest has it.
 absl::Status CheckFiles(const Checkpoint& checkpoint);
 
@@ -44,6 +47,9 @@ struct LoadedCheckpoint : Checkpoint {
   // of these.
   std::vector<SliceState> slices;
 };
+
+// Of a slice of a variable, its slots too.
+absl::StatusOr<SliceState> ReadSliceRecord(const Checkpoint& checkpoint, const Slice& slice);
 
 // The state of a bucket, and its parts to `take`, which may see some before damage is found.
 absl::StatusOr<SliceState> ReadBucketRecord(const Checkpoint& checkpoint, uint32_t bucket,

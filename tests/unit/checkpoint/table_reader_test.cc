@@ -1,4 +1,4 @@
-#include "tools/cli/table_reader.h"
+#include "checkpoint/table_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
