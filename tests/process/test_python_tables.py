@@ -139,14 +139,16 @@ class PythonTablesTest(OwnCodeTest):
         self.assertAlmostEqual(job.wait(240)["evalLoss"], alone, delta=0.1 * alone)
 
     def test_more_rows_than_a_message_has_fail_the_job_with_the_remedy(self):
-        wide = TASK.replace("downpour.Embedding(2,", "downpour.Embedding(4096,")
-        wide = wide.replace("batch_size=20", "batch_size=500")
-        self.write_package(wide.replace('"model.tableBuckets": 5', '"model.tableBuckets": 1'))
+        wide = TASK
+        for before, after in (("Embedding(2,", "Embedding(4096,"), ("=20", "=500"), ('Buckets": 5', 'Buckets": 1')):
+            wide = wide.replace(before, after)
+        self.write_package(wide)
         (self.folder / "trainer/data.py").write_text(DATA)
         run = self.start_python_run(args=["none", 1])
         self.assertEqual(run.finish()[0], 1, run.said)
-        self.assertRegex(self.summary()["reason"], r"a step needs \d+ bytes of rows of one bucket, of at most 1048576")
-        self.assertIn("more buckets (model.tableBuckets) or smaller batches", self.summary()["reason"])
+        told = self.summary()["errorMessage"]
+        self.assertRegex(told, r"^the job ended at worker-\d: the Python code: the rows of one step have [0-9]+")
+        self.assertIn("take a smaller training.batchSize or pushEvery, or more model.tableBuckets, at trainer/", told)
 
     def test_what_does_not_go_with_tables_is_refused(self):
         self.write_package(TASK)

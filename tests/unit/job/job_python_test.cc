@@ -5,6 +5,7 @@
 #include "job/job_file.h"
 #include "job/job_names.h"
 #include "job/plan_check.h"
+#include "job/slice_grid.h"
 #include "job/variables.h"
 
 namespace downpour {
@@ -60,6 +61,22 @@ TEST(JobPythonTest, TheCanonicalTextIsTheSameJob) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, job);
   EXPECT_THAT(PlanDifferences(job, *again), IsEmpty());
+}
+
+TEST(JobPythonTest, TheModelMayHaveTables) {
+  const std::vector<std::string> tables = {"model.tables=[{name: users, width: 8, optimizer: {name: sgd}}]",
+                                           "model.tableBuckets=5"};
+  const JobFileResult own = ParseOwn(tables);
+  ASSERT_TRUE(own.ok()) << ToString(own.errors.front());
+  const SliceGrid grid = GridOf(own.job.model).value();
+  EXPECT_EQ(grid.buckets, 5u);
+  EXPECT_EQ(grid.dense(), GridOf(ParseOwn().job.model)->size());
+  EXPECT_THAT(grid.row_widths, ::testing::ElementsAre(8));
+  EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(own.job)), own.job);
+  EXPECT_THAT(PlanDifferences(own.job, ParseOwn().job), ::testing::Contains("model.tables"));
+  const JobFileResult sync = ParseOwn({tables[0], "training.consistency=sync"});
+  ASSERT_FALSE(sync.ok());
+  EXPECT_THAT(ToString(sync.errors.front()), HasSubstr("does not go with model.tables in this version"));
 }
 
 TEST(JobPythonTest, OtherVariablesAreAnotherPlanAndAnotherPathIsNot) {
