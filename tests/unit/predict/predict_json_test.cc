@@ -48,6 +48,30 @@ TEST_F(PredictJsonTest, TakesRowsAsListsAndObjects) {
   EXPECT_EQ(Of(*images_, R"({"instances": []})"), json::parse(R"({"predictions": []})"));
 }
 
+TEST_F(PredictJsonTest, RowsOfNumbersHaveTheirWidthAndNothingElse) {
+  for (const char* const body : {
+           R"({"instances": [[1, 2, 3, 4], [1, 2, 3]]})",
+           R"({"instances": [[1, 2, 3, 4, 5], [1, 2, 3]]})",
+           R"({"instances": [[1, 2, 3, 4], []]})",
+           R"({"instances": [[1, 2, 3, 4]]} x)",
+           R"({"instances": [[1, 2, 3, 4]], "instances": [[1, 2, 3, 4]]})",
+           R"({"instances": [[1, 2, 3, 4]],})",
+           R"({"instances": [[1, 2, 3, 4],]})",
+           R"({"instances": [[1, 2, 3, 4,]]})",
+           R"({"instances": [[1, 2, 3, 04]]})",
+           R"({"instances": [[1, 2, 3, 4]})",
+           R"({"instances": [[1, 2, 3, 256]]})",
+           R"({"instances": [[1, 2, 3, 1e400]]})",
+           R"({"instances": [{"in": [0, 0, 0, 0], "in": [0, 0, 0, 0]}]})",
+           R"({"instances": [{"in": [0, 0], "input": [0, 0]}]})",
+           R"({"instances": [{}]})",
+           R"({"instances": [[1, 2, 3, null]]})",
+           R"({"instances": [[1, 2, 3, "4"]]})",
+       }) {
+    EXPECT_NE(ErrorOf(*images_, body), "") << body;
+  }
+}
+
 TEST_F(PredictJsonTest, TakesColumnsAndAnswersColumns) {
   const json row = Of(*columns_, R"({"instances": [{"place": [1, 2, 3], "job": "cook", "age": 50},
                                                    {"job": null, "place": [1, 2, 3]}]})");

@@ -29,7 +29,7 @@ TEST(OnnxGraph, WritesProtocolBuffers) {
                                            "A_0\x1a\x03"
                                            "A_0\x22\x01"
                                            "A",
-                                           20)));
+                                           19)));
   EXPECT_THAT(bytes, HasSubstr(std::string("\x0a\x01k\x18\xac\x02\xa0\x01\x02", 9))) << "an INT of 300";
   EXPECT_THAT(bytes, HasSubstr(std::string("\x0a\x01l\x40\x01\x40\x00\xa0\x01\x07", 10))) << "INTS";
   EXPECT_THAT(bytes, HasSubstr(std::string("\x10\x01\x42\x01"

@@ -129,7 +129,7 @@ TEST(Export, NamesWhatItPassesOverAndWhatItCannotDo) {
 
   EXPECT_EQ(RunDownpour({"export", "--job-dir", dir, "--checkpoint", "newest", "--out", "m"}).code,
             kExitBadCommandLine);
-  EXPECT_EQ(RunDownpour({"export", "--job-dir", dir, "--format", "onnx", "--out", "m"}).code, kExitBadCommandLine);
+  EXPECT_EQ(RunDownpour({"export", "--job-dir", dir, "--format", "pickle", "--out", "m"}).code, kExitBadCommandLine);
 }
 
 TEST(Export, SaysThatRowsOfTablesAreLeftOut) {
