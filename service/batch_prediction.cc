@@ -96,7 +96,7 @@ class Answers {
   }
 
   const BatchPlan& plan_;
-  uintmax_t all_bytes_ = 1, bytes_ = 0;
+  uintmax_t all_bytes_ = 0, bytes_ = 0;
   BatchProgress progress_;
   std::ofstream errors_;
   std::chrono::steady_clock::time_point told_{};

@@ -59,7 +59,7 @@ absl::Status WrongField(const std::string& key, const std::string& what) {
 
 absl::Status ReadField(const json& object, const char* key, std::string* to) {
   const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return absl::OkStatus();
+  if (found == object.end()) return absl::OkStatus();
   if (!found->is_string()) return WrongField(key, "must be text");
   const auto& text = found->get_ref<const std::string&>();
   if (!IsText(text) || text.size() > kMostTextBytes) {
@@ -72,7 +72,7 @@ absl::Status ReadField(const json& object, const char* key, std::string* to) {
 
 absl::Status ReadTruth(const json& object, const char* key, bool* to) {
   const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return absl::OkStatus();
+  if (found == object.end()) return absl::OkStatus();
   if (!found->is_boolean()) return WrongField(key, "must be true or false");
   *to = found->get<bool>();
   return absl::OkStatus();
@@ -87,7 +87,7 @@ absl::Status ReadLabelsOf(const json& object, Labels* to) {
 
 absl::Status CheckRefused(const json& object) {
   for (const auto& [key, why] : kRefusedOfVersions) {
-    if (object.contains(key) && !object[key].is_null()) return absl::InvalidArgumentError(absl::StrCat(key, ": ", why));
+    if (object.contains(key)) return absl::InvalidArgumentError(absl::StrCat(key, ": ", why));
   }
   return absl::OkStatus();
 }
@@ -96,6 +96,9 @@ absl::StatusOr<json> ReadObject(std::string_view body, const char* what, const s
   absl::StatusOr<json> object = ParseJson(body);
   if (!object.ok()) return object.status();
   if (!object->is_object()) return absl::InvalidArgumentError(absl::StrCat(what, " must be an object"));
+  for (auto field = object->begin(); field != object->end();) {  // as some clients write what is not set
+    field = field->is_null() ? object->erase(field) : std::next(field);
+  }
   if (absl::Status refused = CheckRefused(*object); !refused.ok()) return refused;
   for (const auto& [key, value] : object->items()) {
     if (absl::c_linear_search(known, key)) continue;

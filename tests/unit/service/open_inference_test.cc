@@ -51,7 +51,7 @@ json Tensor(const std::string& name, const char* type, json shape, json data) {
 }
 
 absl::StatusOr<InferAnswer> Ask(const json& inputs, const std::string& tail = "", json more = json::object()) {
-  more["inputs"] = inputs;
+  more["inputs"] = inputs.is_array() ? inputs : json::array({inputs});  // {tensor} is the tensor, not a list of it
   const std::string head = more.dump();
   const bool has_tail = !tail.empty();
   return Infer(SummingPredictor(), {.model = "m", .version = "v"}, head + tail,
