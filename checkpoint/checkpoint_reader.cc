@@ -186,18 +186,22 @@ absl::Status CheckSameData(const JobSpec& job, const DataShape& begun, const std
                    ": bring those of before back, or name a job folder that is new, to begin again"));
 }
 
+absl::StatusOr<Round> BestRound(const std::string& job_dir) {
+  const BestRecord best = NewestJournalEntry(job_dir).record.best;
+  if (best != BestRecord()) return best.round;
+  return absl::NotFoundError(absl::StrCat(
+      job_dir, " names no best checkpoint: there is one once an evaluation is over and its checkpoint is written, ",
+      "unless checkpoint.best is none or there is no data.eval"));
+}
+
 // A chief may name a better one and remove this one while it is read.
 absl::StatusOr<LoadedCheckpoint> LoadBest(const std::string& job_dir) {
   for (Round tried;;) {
-    const BestRecord best = NewestJournalEntry(job_dir).record.best;
-    if (best == BestRecord()) {
-      return absl::NotFoundError(absl::StrCat(
-          job_dir, " names no best checkpoint: there is one once an evaluation is over and its checkpoint is written, ",
-          "unless checkpoint.best is none or there is no data.eval"));
-    }
-    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, best.round);
-    if (loaded.ok() || best.round == tried) return loaded;
-    tried = best.round;
+    const absl::StatusOr<Round> best = BestRound(job_dir);
+    if (!best.ok()) return best.status();
+    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, *best);
+    if (loaded.ok() || *best == tried) return loaded;
+    tried = *best;
   }
 }
 
@@ -303,6 +307,12 @@ std::optional<Round> LostCheckpoint(const std::string& job_dir) {
     if (NewestRound(job_dir) >= record.newest) return std::nullopt;
   }
   return record.newest;
+}
+
+absl::StatusOr<Checkpoint> OpenNamedCheckpoint(const std::string& job_dir, const std::string& round) {
+  if (round.empty()) return OpenNewestCheckpoint(job_dir);
+  const absl::StatusOr<Round> named = round == kBestCheckpoint ? BestRound(job_dir) : ParseRound(round);
+  return named.ok() ? OpenCheckpoint(job_dir, *named) : absl::StatusOr<Checkpoint>(named.status());
 }
 
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,

@@ -69,6 +69,9 @@ std::optional<Round> LostCheckpoint(const std::string& job_dir);
 // The word for the best one, as the journal names it (chief/best_checkpoint.h), where a round's name may stand.
 inline constexpr char kBestCheckpoint[] = "best";
 
+// Without its values: `round` is TERM-N or kBestCheckpoint, or empty for OpenNewestCheckpoint.
+absl::StatusOr<Checkpoint> OpenNamedCheckpoint(const std::string& job_dir, const std::string& round);
+
 // `round` is TERM-N or kBestCheckpoint. If it is empty, the newest valid one is taken and `passed_over` gets a sentence
 // for each newer one.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,

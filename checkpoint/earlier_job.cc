@@ -62,7 +62,8 @@ absl::StatusOr<EarlierJob> EarlierJob::Open(const JobSpec& job) {
   const auto taken = [](const auto& from_place) { return from_place.has_value(); };
   if (std::none_of(earlier.variables_.begin(), earlier.variables_.end(), taken) &&
       std::none_of(earlier.tables_.begin(), earlier.tables_.end(), taken)) {
-    return absl::InvalidArgumentError(absl::StrCat(earlier.from_.path, " has no variable or table of the model: it has ",
+    return absl::InvalidArgumentError(absl::StrCat(earlier.from_.path,
+                                                   " has no variable or table of the model: it has ",
                                                    SomeOf(earlier.unused_), ", and the model ", SomeOf(earlier.anew_)));
   }
   return earlier;
@@ -92,9 +93,9 @@ absl::Status EarlierJob::MatchTables() {
     }
     const ModelTable& before = from_.job.model.tables[*tables_.back()];
     if (before.width == table.width) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(from_.path, ": its table ", table.name, " has rows of ", before.width, " numbers, and the model's ",
-                     table.width, ": take the same width, or another name for a table that begins anew"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        from_.path, ": its table ", table.name, " has rows of ", before.width, " numbers, and the model's ",
+        table.width, ": take the same width, or another name for a table that begins anew"));
   }
   for (const ModelTable& table : from_.job.model.tables) {
     if (!PlaceOf(job_.model.tables, table.name)) unused_.push_back("table " + table.name);
@@ -104,7 +105,8 @@ absl::Status EarlierJob::MatchTables() {
 
 std::string EarlierJob::Note() const {
   const auto count = [](const auto& places) {
-    return static_cast<uint64_t>(std::count_if(places.begin(), places.end(), [](const auto& at) { return at.has_value(); }));
+    return static_cast<uint64_t>(
+        std::count_if(places.begin(), places.end(), [](const auto& at) { return at.has_value(); }));
   };
   std::string note = Counted(count(variables_), "variable");
   if (!tables_.empty()) absl::StrAppend(&note, " and ", Counted(count(tables_), "table"));
@@ -187,8 +189,9 @@ absl::Status EarlierJob::WriteBuckets(const std::string& folder, Manifest* manif
   std::vector<BucketWriter> writers;
   for (uint32_t bucket = 0; bucket < grid_.buckets; ++bucket) {
     files.push_back(std::make_unique<RecordFile>(folder, absl::StrCat("bucket-", bucket, ".shard")));
-    writers.emplace_back(specs_, bucket, PartBytes(),
-                         [file = files.back().get()](const std::vector<Payload>& blocks) { return file->Append(blocks); });
+    writers.emplace_back(specs_, bucket, PartBytes(), [file = files.back().get()](const std::vector<Payload>& blocks) {
+      return file->Append(blocks);
+    });
     if (absl::Status status = writers.back().Begin(grid_.BucketAt(bucket)); !status.ok()) return status;
     if (!HasSameBuckets()) continue;
     if (absl::Status status = CopyBucket(bucket, &writers.back()); !status.ok()) return status;
@@ -199,8 +202,8 @@ absl::Status EarlierJob::WriteBuckets(const std::string& folder, Manifest* manif
   for (uint32_t bucket = 0; bucket < grid_.buckets; ++bucket) {
     const RecordFile& file = *files[bucket];
     if (absl::Status status = file.Sync(); !status.ok()) return status;
-    manifest->records.push_back({grid_.BucketAt(bucket), static_cast<uint32_t>(manifest->files.size()), 0, file.bytes(),
-                                 file.crc32c()});
+    manifest->records.push_back(
+        {grid_.BucketAt(bucket), static_cast<uint32_t>(manifest->files.size()), 0, file.bytes(), file.crc32c()});
     manifest->files.push_back({file.name(), file.bytes()});
   }
   return absl::OkStatus();

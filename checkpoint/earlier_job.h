@@ -56,10 +56,10 @@ class EarlierJob {
   JobSpec job_;
   SliceGrid grid_;
   Checkpoint from_;
-  bool keeps_slots_ = false;                            // of variables
-  std::vector<std::optional<uint32_t>> variables_;      // of the earlier job, by those of this one
-  std::vector<std::optional<size_t>> tables_;           // likewise
-  std::vector<TableSpec> specs_;                        // of this job's tables
+  bool keeps_slots_ = false;                        // of variables
+  std::vector<std::optional<uint32_t>> variables_;  // of the earlier job, by those of this one
+  std::vector<std::optional<size_t>> tables_;       // likewise
+  std::vector<TableSpec> specs_;                    // of this job's tables
   std::vector<std::string> anew_, unused_;
 };
 

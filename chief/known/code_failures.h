@@ -59,7 +59,7 @@ class CodeFailures {
     if (2 * tasks <= workers) return;
     Fail(absl::StrCat(kMost, " times within an hour at ", tasks, " of ", workers, " workers"), task, why);
   }
-  // Its code ended in good order, or broke a rule of its loop, or it asks for more than a step can have: so it does that
+  // Its code ended in good order, or broke a rule of its loop, or it asks for more than a step can have: it does that
   // again wherever it is started.
   void NoteEnd(const std::string& task, const std::string& why) {
     if (failure_.ok()) failure_ = absl::AbortedError(absl::StrCat("the job ended at ", task, ": ", why));

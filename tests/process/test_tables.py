@@ -115,8 +115,35 @@ class TablesTest(ProcessTest):
         self.job_file.write_text(json.dumps(job))
         run = self.start_run()
         self.assertEqual(run.finish()[0], 1, run.said)
-        told = r"^the job ended at worker-\d: a step needs 10\d{5} bytes of rows of one bucket, of at most 1048576: give "
+        told = r"^the job ended at worker-\d: a step needs 10\d{5} bytes of rows of one bucket, of at most 1048576: "
         self.assertRegex(self.summary()["errorMessage"], told)
+
+    def test_a_new_job_begins_with_yesterdays_rows(self):
+        self.draw("train.csv", 600, seed=1)
+        self.draw("eval.csv", 100, seed=2)
+        self.write_table_job()
+        job = json.loads(self.job_file.read_text())
+        job["training"]["epochs"] = 4
+        self.job_file.write_text(json.dumps(job))
+        self.assertEqual(self.start_run().finish()[0], 0)
+        users, items = self.rows_of("users"), self.rows_of("items")
+        # Other servers, buckets and layers, and steps so small that rows stay what they were.
+        job["cluster"]["parameterServerCount"] = 3
+        job["model"].update(initializeFrom=str(self.job_dir), tableBuckets=5)
+        job["model"]["layers"][-1:] = [{"name": "more", "dense": {"units": 5}}, {"name": "out", "dense": {"units": 2}}]
+        small = {"name": "adagrad", "learningRate": 1e-9}
+        tables = [{"name": name, "width": WIDTHS[name], "optimizer": small} for name in ("items", "users")]
+        job["model"]["tables"] = tables
+        job["training"]["epochs"] = 1
+        self.job_file.write_text(json.dumps(job))
+        self.job_dir = self.folder / "second"
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        for before, after in ((users, self.rows_of("users")), (items, self.rows_of("items"))):
+            self.assertEqual(set(before), set(after))
+            for key, row in before.items():
+                numpy.testing.assert_allclose(after[key], row, atol=1e-5)
+        self.assertIn("2 tables from", (self.job_dir / "logs/chief.log").read_text())
 
     def test_rows_outlive_kills_and_go_to_more_ps(self):
         self.draw("train.csv", 2000, seed=1)

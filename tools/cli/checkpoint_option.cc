@@ -17,6 +17,13 @@ void AddCheckpointOption(CLI::App& app, CheckpointOption* option, const std::str
   app.add_option("--checkpoint", option->round, help)->type_name("TERM-N|best")->check(CheckRound);
 }
 
+std::optional<Checkpoint> OpenChosen(const CheckpointOption& option, const std::string& verb, Streams streams) {
+  absl::StatusOr<Checkpoint> opened = OpenNamedCheckpoint(option.job_dir, option.round);
+  if (opened.ok()) return *std::move(opened);
+  Complain(streams, verb, std::string(opened.status().message()), kExitFailed);
+  return std::nullopt;
+}
+
 std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams) {
   std::vector<std::string> passed_over;
   absl::StatusOr<LoadedCheckpoint> loaded = LoadCheckpoint(option.job_dir, option.round, &passed_over);

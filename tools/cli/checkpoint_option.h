@@ -20,7 +20,11 @@ std::string CheckRound(const std::string& name);
 void AddCheckpointOption(CLI::App& app, CheckpointOption* option,
                          const std::string& help = "Which one, or best; without it the newest valid one");
 
-// Tells on stderr, in the name of the verb, what was passed over and why there is nothing.
+// Reads no values: the newest one is that whose files are as long as they should be. Tells on stderr, in the name of
+// the verb, why there is none.
+std::optional<Checkpoint> OpenChosen(const CheckpointOption& option, const std::string& verb, Streams streams);
+
+// Reads every byte. Tells likewise, and what was passed over.
 std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams);
 
 }  // namespace downpour

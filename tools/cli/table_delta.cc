@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -13,8 +14,8 @@
 #include "cluster/human_units.h"
 #include "cluster/text_table.h"
 #include "job/job_file.h"
-#include "tools/cli/safetensors.h"
 #include "tools/cli/exported_rows.h"
+#include "tools/cli/safetensors.h"
 
 namespace downpour {
 namespace {
@@ -94,72 +95,84 @@ absl::Status CheckAlike(const Checkpoint& before, const Checkpoint& after, uint6
       absl::StrCat(before.path, " does not have table ", now.name, " as ", after.path, " has it"));
 }
 
-// `use(rows)` with those that are new or other, a part at a time, and `gone(keys)` once for each bucket.
+// Of those tables, by their places: `use(rows)` with those that are new or other, a part at a time, and `gone(keys)`
+// once for each bucket. Returns the deltas of all tables of the job.
 template <typename Use, typename Gone>
-absl::StatusOr<TableDelta> ForEachChange(const Checkpoint& before, const Checkpoint& after, uint64_t table,
-                                         const Use& use, const Gone& gone) {
-  if (absl::Status status = CheckAlike(before, after, table); !status.ok()) return status;
-  TableDelta delta;
+absl::StatusOr<std::vector<TableDelta>> ForEachChange(const Checkpoint& before, const Checkpoint& after,
+                                                      const std::vector<uint64_t>& tables, const Use& use,
+                                                      const Gone& gone) {
+  std::vector<TableDelta> deltas(after.job.model.tables.size());
+  std::vector<bool> wanted(deltas.size());
+  for (const uint64_t table : tables) {
+    if (absl::Status status = CheckAlike(before, after, table); !status.ok()) return status;
+    wanted[table] = true;
+  }
   for (uint32_t bucket = 0; bucket < after.grid.buckets; ++bucket) {
-    EarlierRows earlier;
+    std::vector<EarlierRows> earlier(deltas.size());
     const auto keep = [&](const TableSpec& spec, const TablePart& part) {
-      if (spec.id == table) earlier.Add(spec, part);
+      if (spec.id < wanted.size() && wanted[spec.id]) earlier[spec.id].Add(spec, part);
       return absl::OkStatus();
     };
     if (absl::Status status = ReadTableParts(before, bucket, keep); !status.ok()) return status;
     const auto compare = [&](const TableSpec& spec, const TablePart& part) {
-      if (spec.id == table) use(Changes(spec, part, &earlier, &delta));
+      if (wanted[spec.id]) use(Changes(spec, part, &earlier[spec.id], &deltas[spec.id]));
       return absl::OkStatus();
     };
     if (absl::Status status = ReadTableParts(after, bucket, compare); !status.ok()) return status;
-    const std::vector<int64_t> left = earlier.Left();
-    delta.gone += left.size();
-    gone(left);
+    for (const uint64_t table : tables) {
+      const std::vector<int64_t> left = earlier[table].Left();
+      deltas[table].gone += left.size();
+      gone(left);
+    }
   }
-  return delta;
+  return deltas;
 }
 
 absl::StatusOr<TableDelta> WriteCsv(const Checkpoint& before, const Checkpoint& after, uint64_t table,
                                     const std::string& path) {
   ExportedRowsCsv file(path, static_cast<size_t>(after.job.model.tables[table].width));
-  absl::StatusOr<TableDelta> delta = ForEachChange(
-      before, after, table, [&file](const ExportedRows& rows) { file.Add(rows); },
-      [&file](absl::Span<const int64_t> keys) { file.AddGone(keys); });
-  if (!delta.ok()) return delta;
+  const auto deltas = ForEachChange(
+      before, after, {table}, [&file](const ExportedRows& rows) { file.Add(rows); },
+      [&file](const std::vector<int64_t>& keys) { file.AddGone(keys); });
+  if (!deltas.ok()) return deltas.status();
   if (absl::Status written = file.Commit(); !written.ok()) return written;
-  return delta;
+  return (*deltas)[table];
 }
 
 absl::StatusOr<TableDelta> WriteSafetensors(const Checkpoint& before, const Checkpoint& after, uint64_t table,
                                             const std::string& path) {
-  const absl::StatusOr<TableDelta> delta = CompareTable(before, after, table);
-  if (!delta.ok()) return delta;
+  const auto count = ForEachChange(
+      before, after, {table}, [](const ExportedRows&) {}, [](const std::vector<int64_t>&) {});
+  if (!count.ok()) return count.status();
+  const TableDelta& delta = (*count)[table];
   const ModelTable& spec = after.job.model.tables[table];
-  const auto n = static_cast<int64_t>(delta->born + delta->changed);
+  const auto n = static_cast<int64_t>(delta.born + delta.changed);
   SafetensorsFile file(
-      path, {{"ids", {n}, "I64"}, {"values", {n, spec.width}}, {"gone", {static_cast<int64_t>(delta->gone)}, "I64"}},
+      path, {{"ids", {n}, "I64"}, {"values", {n, spec.width}}, {"gone", {static_cast<int64_t>(delta.gone)}, "I64"}},
       {{"format", "downpour"},
        {"job", CanonicalJob(after.job)},
        {"checkpoint", ToString(after.manifest.round)},
        {"since", ToString(before.manifest.round)},
        {"table", spec.name}});
-  const absl::StatusOr<TableDelta> again = ForEachChange(
-      before, after, table,
+  const auto again = ForEachChange(
+      before, after, {table},
       [&file](const ExportedRows& rows) {
         file.Append(0, AsBytes(rows.ids));
         file.Append(1, AsBytes(rows.values));
       },
       [&file](const std::vector<int64_t>& keys) { file.Append(2, AsBytes(keys)); });
-  if (!again.ok()) return again;
+  if (!again.ok()) return again.status();
   if (absl::Status written = file.Commit(); !written.ok()) return written;
   return delta;
 }
 
 }  // namespace
 
-absl::StatusOr<TableDelta> CompareTable(const Checkpoint& before, const Checkpoint& after, uint64_t table) {
+absl::StatusOr<std::vector<TableDelta>> CompareTables(const Checkpoint& before, const Checkpoint& after) {
+  std::vector<uint64_t> all(after.job.model.tables.size());
+  std::iota(all.begin(), all.end(), uint64_t{0});
   return ForEachChange(
-      before, after, table, [](const ExportedRows&) {}, [](const std::vector<int64_t>&) {});
+      before, after, all, [](const ExportedRows&) {}, [](const std::vector<int64_t>&) {});
 }
 
 absl::StatusOr<TableDelta> WriteDelta(const Checkpoint& before, const Checkpoint& after, uint64_t table,

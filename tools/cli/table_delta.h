@@ -1,11 +1,11 @@
 // What changed in a table between two checkpoints of a job: rows that are new or have other values, and keys whose rows
 // are gone. A system that serves predictions takes it up instead of the whole table.
 //
-//   absl::StatusOr<TableDelta> delta = CompareTable(before, after, table);
+//   absl::StatusOr<std::vector<TableDelta>> deltas = CompareTables(before, after);
 //   absl::StatusOr<TableDelta> delta = WriteDelta(before, after, table, DeltaFormat::kCsv, "users.csv");
 //
-// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width] as table_export.h has them, and `gone` int64 [m].
-//   CSV: as there, and of each key whose row is gone a line with nothing behind its commas.
+// Shapes: safetensors: `ids` int64 [n] and `values` float32 [n, width], and `gone` int64 [m]. CSV: as exported_rows.h
+//   has it.
 // Order: bucket by bucket; rows as they lie in the later checkpoint, then gone keys, ascending.
 // Cost: memory for one bucket of the earlier checkpoint; each is read once, and for safetensors twice.
 // Errors: those of ReadTableParts and NewFile; INVALID_ARGUMENT where the two do not have the table alike.
@@ -34,9 +34,9 @@ struct TableDelta {
 
 enum class DeltaFormat { kSafetensors, kCsv };
 
-// `table`: its place in the job.
-absl::StatusOr<TableDelta> CompareTable(const Checkpoint& before, const Checkpoint& after, uint64_t table);
-// The file is there whole, or as it was.
+// Of every table, in the order of the job.
+absl::StatusOr<std::vector<TableDelta>> CompareTables(const Checkpoint& before, const Checkpoint& after);
+// `table`: its place in the job. The file is there whole, or as it was.
 absl::StatusOr<TableDelta> WriteDelta(const Checkpoint& before, const Checkpoint& after, uint64_t table,
                                       DeltaFormat format, const std::string& path);
 

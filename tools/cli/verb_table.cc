@@ -44,8 +44,8 @@ struct WantedRow {
 };
 
 // The chosen checkpoint, if its job has tables.
-std::optional<LoadedCheckpoint> LoadWithTables(const TableOptions& options, const std::string& verb, Streams streams) {
-  std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, verb, streams);
+std::optional<Checkpoint> OpenWithTables(const TableOptions& options, const std::string& verb, Streams streams) {
+  std::optional<Checkpoint> checkpoint = OpenChosen(options.checkpoint, verb, streams);
   if (checkpoint && checkpoint->job.model.tables.empty()) {
     Complain(streams, verb, absl::StrCat("the job of ", checkpoint->path, " has no tables"), kExitFailed);
     return std::nullopt;
@@ -136,7 +136,7 @@ std::string RowsText(const std::vector<WantedRow>& rows, bool are_texts) {
 }
 
 int ShowTables(const TableOptions& options, Streams streams) {
-  const std::optional<LoadedCheckpoint> checkpoint = LoadWithTables(options, "table stats", streams);
+  const std::optional<Checkpoint> checkpoint = OpenWithTables(options, "table stats", streams);
   if (!checkpoint) return kExitFailed;
   const absl::StatusOr<std::vector<RowStats>> stats = StatsOfTables(*checkpoint);
   if (!stats.ok()) return Complain(streams, "table stats", std::string(stats.status().message()), kExitFailed);
@@ -145,7 +145,7 @@ int ShowTables(const TableOptions& options, Streams streams) {
 }
 
 int GetRows(const TableOptions& options, Streams streams) {
-  const std::optional<LoadedCheckpoint> checkpoint = LoadWithTables(options, "table get", streams);
+  const std::optional<Checkpoint> checkpoint = OpenWithTables(options, "table get", streams);
   if (!checkpoint) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(checkpoint->job, options.table, "table get", streams);
   if (!table) return kExitFailed;
@@ -167,7 +167,7 @@ int GetRows(const TableOptions& options, Streams streams) {
 }
 
 int ExportRows(const TableOptions& options, Streams streams) {
-  const std::optional<LoadedCheckpoint> checkpoint = LoadWithTables(options, "table export", streams);
+  const std::optional<Checkpoint> checkpoint = OpenWithTables(options, "table export", streams);
   if (!checkpoint) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(checkpoint->job, options.table, "table export", streams);
   if (!table) return kExitFailed;
@@ -199,22 +199,20 @@ std::optional<Checkpoint> OpenEarlier(const TableOptions& options, Round before,
 }
 
 int ShowDelta(const TableOptions& options, Streams streams) {
-  const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table diff", streams);
-  const std::optional<Checkpoint> before = after ? OpenEarlier(options, after->manifest.round, "table diff", streams) : std::nullopt;
+  const std::optional<Checkpoint> after = OpenWithTables(options, "table diff", streams);
+  const std::optional<Checkpoint> before =
+      after ? OpenEarlier(options, after->manifest.round, "table diff", streams) : std::nullopt;
   if (!before) return kExitFailed;
-  std::vector<TableDelta> deltas;
-  for (uint64_t table = 0; table < after->job.model.tables.size(); ++table) {
-    const absl::StatusOr<TableDelta> delta = CompareTable(*before, *after, table);
-    if (!delta.ok()) return Complain(streams, "table diff", std::string(delta.status().message()), kExitFailed);
-    deltas.push_back(*delta);
-  }
-  streams.out << (options.json ? DeltasJson(*before, *after, deltas) : DeltasTable(*after, deltas));
+  const auto deltas = CompareTables(*before, *after);
+  if (!deltas.ok()) return Complain(streams, "table diff", std::string(deltas.status().message()), kExitFailed);
+  streams.out << (options.json ? DeltasJson(*before, *after, *deltas) : DeltasTable(*after, *deltas));
   return kExitDone;
 }
 
 int ExportDelta(const TableOptions& options, Streams streams) {
-  const std::optional<LoadedCheckpoint> after = LoadWithTables(options, "table delta", streams);
-  const std::optional<Checkpoint> before = after ? OpenEarlier(options, after->manifest.round, "table delta", streams) : std::nullopt;
+  const std::optional<Checkpoint> after = OpenWithTables(options, "table delta", streams);
+  const std::optional<Checkpoint> before =
+      after ? OpenEarlier(options, after->manifest.round, "table delta", streams) : std::nullopt;
   if (!before) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(after->job, options.table, "table delta", streams);
   if (!table) return kExitFailed;
@@ -255,7 +253,8 @@ std::function<int()> SetUpTable(CLI::App& app, Streams streams) {
   CLI::App* diff = add("diff", "Of each table how many rows came, changed and went since a checkpoint", false);
   add_since(diff);
   AddFormatOption(*diff, "table, or json as docs/TABLES.md has it", &options->json);
-  CLI::App* delta = add("delta", "Write the rows of a table that changed since a checkpoint, and the keys that went", true);
+  CLI::App* delta =
+      add("delta", "Write the rows of a table that changed since a checkpoint, and the keys that went", true);
   add_since(delta);
   add_file(delta);
   app.require_subcommand(1);

@@ -37,7 +37,8 @@ class EarlierJobTest : public testing::Test {
                      "items, column: user}}, ",
                      films ? "{name: f, embedding: {table: films, column: user}}, {name: all, from: [u, i, f], "
                            : "{name: all, from: [u, i], ",
-                     "concat: {}}, {name: out, dense: {units: ", units, "}}]}\ndata: {format: csv, train: /nowhere/a, label: y, columns: [{name: user, key: ",
+                     "concat: {}}, {name: out, dense: {units: ", units,
+                     "}}]}\ndata: {format: csv, train: /nowhere/a, label: y, columns: [{name: user, key: ",
                      "integer}]}\n", more),
         "tables");
     EXPECT_TRUE(read.ok()) << (read.errors.empty() ? "" : ToString(read.errors[0]));
@@ -53,7 +54,7 @@ class EarlierJobTest : public testing::Test {
   }
   // Rows of a table as a ps would install them: by key, with their slots.
   static std::map<uint64_t, std::vector<std::byte>> Rows(const Checkpoint& staged, const std::string& table,
-                                                          uint64_t consumed = 0) {
+                                                         uint64_t consumed = 0) {
     std::map<uint64_t, std::vector<std::byte>> rows;
     for (uint32_t bucket = 0; bucket < staged.grid.buckets; ++bucket) {
       BucketInstaller installer(TablesOf(staged.job), bucket, /*copy=*/1);
@@ -116,7 +117,8 @@ TEST_F(EarlierJobTest, AVariableOfAnotherShapeBeginsAnew) {
 }
 
 TEST_F(EarlierJobTest, WithAnotherOptimizerRowsKeepTheirValues) {
-  const Checkpoint staged = Staged(JobOf("[{name: users, width: 8, optimizer: {name: adam}}, {name: items, width: 2}]", 3));
+  const Checkpoint staged =
+      Staged(JobOf("[{name: users, width: 8, optimizer: {name: adam}}, {name: items, width: 2}]", 3));
   const auto users = Rows(staged, "users"), before = Before("users");
   ASSERT_EQ(users.size(), before.size());
   for (const auto& [key, row] : users) {
@@ -127,8 +129,9 @@ TEST_F(EarlierJobTest, WithAnotherOptimizerRowsKeepTheirValues) {
 
 TEST_F(EarlierJobTest, WhatDoesNotFitIsRefusedByName) {
   const auto why = [](const JobSpec& job) { return std::string(EarlierJob::Open(job).status().message()); };
-  EXPECT_THAT(why(JobOf("[{name: users, width: 9}, {name: items, width: 2}]", 3)),
-              AllOf(HasSubstr("1-7: its table users has rows of 8 numbers, and the model's 9"), HasSubstr("another name")));
+  EXPECT_THAT(
+      why(JobOf("[{name: users, width: 9}, {name: items, width: 2}]", 3)),
+      AllOf(HasSubstr("1-7: its table users has rows of 8 numbers, and the model's 9"), HasSubstr("another name")));
   JobSpec job = JobOf(kTables, 3);
   job.model.initialize_from = to_;
   EXPECT_FALSE(EarlierJob::Open(job).ok()) << "it has no checkpoint";

@@ -124,7 +124,8 @@ TEST_F(TableTest, DiffCountsWhatCameChangedAndWent) {
   const json fewer = Json("diff", {"--since", "1-3"});
   EXPECT_EQ(fewer["since"], "1-3");
   EXPECT_EQ(fewer["checkpoint"], "1-4");
-  EXPECT_EQ(fewer["tables"][0], json({{"name", "users"}, {"new", 0}, {"changed", 0}, {"same", kMadeKeys}, {"gone", 0}}));
+  EXPECT_EQ(fewer["tables"][0],
+            json({{"name", "users"}, {"new", 0}, {"changed", 0}, {"same", kMadeKeys}, {"gone", 0}}));
   EXPECT_EQ(fewer["tables"][1]["same"], 4);
   EXPECT_EQ(fewer["tables"][1]["gone"], kMadeKeys - 4);
   job_.model.tables[1].max_rows = 0;
@@ -161,7 +162,8 @@ TEST_F(TableTest, DeltaWritesRowsThatChangedAndKeysThatWent) {
   EXPECT_THAT(came[1], testing::Not(testing::EndsWith(",,")));
   const ToolOutcome back = Table("diff", {"--since", "1-5", "--checkpoint", "1-4"});
   EXPECT_THAT(back.err, HasSubstr("--since 1-5 is not before 1-4"));
-  const ToolOutcome safe = Table("delta", {"--table", "items", "--since", "1-3", "--checkpoint", "1-4", "--out", dir_ + "/delta"});
+  const ToolOutcome safe =
+      Table("delta", {"--table", "items", "--since", "1-3", "--checkpoint", "1-4", "--out", dir_ + "/delta"});
   EXPECT_EQ(safe.code, kExitDone) << safe.err;
   EXPECT_THAT(safe.err, HasSubstr("wrote 0 rows of items, 0 of them new, and 96 keys whose row is gone"));
   const ToolOutcome none = Table("diff", {"--since", "1-9"});
