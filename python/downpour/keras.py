@@ -23,7 +23,7 @@ from downpour.keras_callbacks import settings_of_callbacks
 from downpour.keras_data import columns, parts_of, weighted
 from downpour.keras_optimizers import settings_of
 from downpour.keras_tables import Embedding as Embedding
-from downpour.keras_tables import add_gradients, readers_of
+from downpour.keras_tables import add_gradients, layers_of
 from downpour.local import Local
 from downpour.metrics import ACCURACY
 from downpour.optimizers import completed
@@ -145,7 +145,7 @@ class KerasModel:
             if keras.backend.standardize_dtype(variable.dtype) != "float32":
                 raise TrainingError(f"{variable.path} is of {variable.dtype}, but parameter servers keep float32")
         self.variables = [Variable(v.path, tuple(v.shape), id(v) in trained) for v in self._kept]
-        self._tables = dict(readers_of(model))
+        self._tables = dict(layers_of(model))
         self.readers = Readers((name, layer.reader) for name, layer in self._tables.items())
         check(self.variables)
         self._trained = [v for v in self._kept if id(v) in trained]

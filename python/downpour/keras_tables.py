@@ -92,18 +92,22 @@ class Gathered:
     _lock = threading.RLock()  # a graph may call several layers at once
 
     def __init__(self, reader: TableReader) -> None:
-        self._reader = reader
+        self.reader = reader
         self.failure: Optional[BaseException] = None
         self.gradients: list[tuple[int, numpy.ndarray, numpy.ndarray]] = []  # table, rows and gradients, of the batch
+
+    def _found(self, ids: numpy.ndarray) -> tuple[numpy.ndarray, Rows, int, numpy.ndarray]:
+        """(which ids have a row, where rows are, the table's place there, which row each of those has)"""
+        keys, padding = keys_of(ids, str(self.reader)), self.reader.padding
+        is_row = numpy.ones(len(keys), bool) if padding is None else keys != padding
+        rows, place = self.reader.for_step()
+        return is_row, rows, place, rows.numbers(place, keys[is_row])
 
     def look_up(self, ids: numpy.ndarray) -> numpy.ndarray:
         try:
             with self._lock:
-                keys = keys_of(ids, str(self._reader))
-                is_row = numpy.ones(len(keys), bool) if self._reader.padding is None else keys != self._reader.padding
-                rows, place = self._reader.for_step()
-                numbers = rows.numbers(place, keys[is_row])
-                out = numpy.zeros((len(keys), self._reader.table.width), numpy.float32)
+                is_row, rows, place, numbers = self._found(ids)
+                out = numpy.zeros((len(is_row), self.reader.table.width), numpy.float32)
                 if len(numbers):
                     out[is_row] = numpy.concatenate([block.values for block in rows.blocks[place]])[numbers]
                 return out.reshape(*numpy.shape(ids), -1)
@@ -112,14 +116,12 @@ class Gathered:
             raise
 
     def add(self, ids: numpy.ndarray, gradient: numpy.ndarray) -> None:
-        if not self._reader.is_bound():
+        if not self.reader.is_bound():
             return
         with self._lock:
-            keys = keys_of(ids, str(self._reader))
-            is_row = numpy.ones(len(keys), bool) if self._reader.padding is None else keys != self._reader.padding
-            rows, place = self._reader.for_step()
-            gradient = numpy.asarray(gradient, numpy.float32).reshape(len(keys), -1)[is_row]
-            self.gradients.append((place, rows.numbers(place, keys[is_row]), gradient))
+            is_row, _, place, numbers = self._found(ids)
+            gradient = numpy.asarray(gradient, numpy.float32).reshape(len(is_row), -1)[is_row]
+            self.gradients.append((place, numbers, gradient))
 
 
 def add_gradients(rows: Rows, gathered: Gathered, share: float) -> None:
@@ -139,7 +141,7 @@ def add_gradients(rows: Rows, gathered: Gathered, share: float) -> None:
             first += len(block.keys)
 
 
-def readers_of(model: keras.Model) -> Iterator[tuple[str, Embedding]]:
+def layers_of(model: keras.Model) -> Iterator[tuple[str, Embedding]]:
     """The layers with tables, each once, by their names."""
     for layer in model._flatten_layers():
         if isinstance(layer, Embedding):
@@ -156,7 +158,7 @@ def _tensorflow(gathered: Gathered, ids: Any, anchor: Any) -> Any:
     @tensorflow.custom_gradient
     def look_up(ids: Any, anchor: Any) -> Any:
         rows = tensorflow.numpy_function(gathered.look_up, [ids], tensorflow.float32)
-        rows = tensorflow.ensure_shape(rows, (*ids.shape, gathered._reader.table.width))
+        rows = tensorflow.ensure_shape(rows, (*ids.shape, gathered.reader.table.width))
 
         def back(gradient: Any) -> Any:
             nothing = tensorflow.numpy_function(add, [ids, gradient], tensorflow.float32)

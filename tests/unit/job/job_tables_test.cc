@@ -216,7 +216,7 @@ TEST(JobTablesTest, TablesNeedReadersAndRecords) {
       "3}\n"
       "model: {variables: [{name: v, shape: []}], initializeFrom: f, tables: []}\n"
       "data: {format: python, trainExamples: 1}\n";
-  EXPECT_THAT(ErrorsWith({}, own), testing::Contains(HasSubstr("model.tables: means something only with layers")));
+  EXPECT_THAT(ErrorsWith({}, own), ElementsAre("model.tables: has 0 entries, but 1 to 256 are allowed"));
 }
 
 TEST(JobTablesTest, ThePlanHasTablesButNotTheirRates) {
