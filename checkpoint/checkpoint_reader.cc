@@ -266,6 +266,22 @@ absl::StatusOr<SliceState> ReadSliceRecord(const Checkpoint& checkpoint, const S
   return ReadSlice(checkpoint, slice);
 }
 
+absl::StatusOr<uint64_t> ReadBucketVersion(const Checkpoint& checkpoint, uint32_t bucket) {
+  constexpr uint64_t kStep = uint64_t{64} << 10;
+  const Manifest::Record& record = checkpoint.manifest.records[ToNumber(checkpoint.grid.BucketAt(bucket))];
+  const std::string path = FilePath(checkpoint, checkpoint.manifest.files[record.file]);
+  absl::StatusOr<std::ifstream> file = OpenPart(path);
+  if (!file.ok()) return At(path, file.status());
+  BucketParts parts;
+  for (uint64_t at = 0; at < record.bytes && !parts.state(); at += kStep) {
+    const auto bytes = ReadRange(*file, record.offset + at, std::min(kStep, record.bytes - at));
+    const absl::Status status = bytes.ok() ? parts.Add(bytes->bytes(), PassOver) : bytes.status();
+    if (!status.ok()) return At(path, status);
+  }
+  if (parts.state()) return parts.state()->version;
+  return At(path, absl::DataLossError(absl::StrCat("the record of bucket ", bucket, " has no beginning")));
+}
+
 absl::StatusOr<SliceState> ReadBucketRecord(const Checkpoint& checkpoint, uint32_t bucket,
                                             const BucketParts::Take& take) {
   return ReadSlice(checkpoint, checkpoint.grid.at(checkpoint.grid.BucketAt(bucket)), take);

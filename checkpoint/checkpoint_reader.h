@@ -51,6 +51,9 @@ struct LoadedCheckpoint : Checkpoint {
 // Of a slice of a variable, its slots too.
 absl::StatusOr<SliceState> ReadSliceRecord(const Checkpoint& checkpoint, const Slice& slice);
 
+// How many updates a bucket's rows have had. Reads the beginning of its record, without its checksum.
+absl::StatusOr<uint64_t> ReadBucketVersion(const Checkpoint& checkpoint, uint32_t bucket);
+
 // The state of a bucket, and its parts to `take`, which may see some before damage is found.
 absl::StatusOr<SliceState> ReadBucketRecord(const Checkpoint& checkpoint, uint32_t bucket,
                                             const BucketParts::Take& take);

@@ -1,11 +1,13 @@
 #include "checkpoint/earlier_job.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "checkpoint/table_reader.h"
+#include "cluster/job_folder.h"
 #include "job/job_file.h"
 #include "ps/table/bucket_rows.h"
 #include "runtime/initial_values.h"
@@ -43,21 +45,29 @@ absl::Span<const std::byte> RowFor(const TableSpec& to, const TableSpec& from, c
 }  // namespace
 
 absl::StatusOr<EarlierJob> EarlierJob::Open(const JobSpec& job) {
-  const std::string& folder = job.model.initialize_from;
+  absl::StatusOr<Checkpoint> from = OpenNewestCheckpoint(job.model.initialize_from);
+  return from.ok() ? Match(job, *std::move(from)) : from.status();
+}
+
+absl::StatusOr<EarlierJob> EarlierJob::Match(const JobSpec& job, Checkpoint from) {
   EarlierJob earlier;
   earlier.job_ = job;
+  earlier.from_ = std::move(from);
   if (job.model.is_own()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        folder, " is a folder, and a job of Python code begins with the values that its model has: load them there"));
+        job.model.initialize_from,
+        " is a folder, and a job of Python code begins with the values that its model has: load them there"));
   }
-  absl::StatusOr<Checkpoint> from = OpenNewestCheckpoint(folder);
-  if (!from.ok()) return from.status();
-  earlier.from_ = *std::move(from);
   absl::StatusOr<SliceGrid> grid = GridOf(job.model);
   if (!grid.ok()) return grid.status();
   earlier.grid_ = *std::move(grid);
   earlier.specs_ = TablesOf(job);
   earlier.MatchVariables();
+  if (job.training.servers_optimizer().kind == OptimizerKind::kFtrl && !earlier.keeps_slots_ &&
+      std::any_of(earlier.variables_.begin(), earlier.variables_.end(),
+                  [](const auto& at) { return at.has_value(); })) {
+    return earlier.IntoFtrl("the variables", "training.optimizer");
+  }
   if (absl::Status status = earlier.MatchTables(); !status.ok()) return status;
   const auto taken = [](const auto& from_place) { return from_place.has_value(); };
   if (std::none_of(earlier.variables_.begin(), earlier.variables_.end(), taken) &&
@@ -71,8 +81,7 @@ absl::StatusOr<EarlierJob> EarlierJob::Open(const JobSpec& job) {
 
 void EarlierJob::MatchVariables() {
   const TrainingSpec &now = job_.training, &then = from_.job.training;
-  keeps_slots_ = now.optimizer.kind == then.optimizer.kind && SlotCount(now) == SlotCount(then) &&
-                 now.local_steps == then.local_steps;
+  keeps_slots_ = now.servers_optimizer().kind == then.servers_optimizer().kind && now.local_steps == then.local_steps;
   for (const VariableSpec& variable : grid_.variables) {
     const std::optional<size_t> place = PlaceOf(from_.grid.variables, variable.name);
     const bool fits = place && from_.grid.variables[*place].shape == variable.shape;
@@ -84,6 +93,12 @@ void EarlierJob::MatchVariables() {
   }
 }
 
+absl::Status EarlierJob::IntoFtrl(const std::string& what, const std::string& key) const {
+  return absl::InvalidArgumentError(absl::StrCat(from_.path, ": ", what,
+                                                 " had no ftrl, whose first update makes values of ",
+                                                 "its own sums and forgets those that were learned: keep ", key));
+}
+
 absl::Status EarlierJob::MatchTables() {
   for (const ModelTable& table : job_.model.tables) {
     tables_.push_back(PlaceOf(from_.job.model.tables, table.name));
@@ -92,6 +107,9 @@ absl::Status EarlierJob::MatchTables() {
       continue;
     }
     const ModelTable& before = from_.job.model.tables[*tables_.back()];
+    if (table.optimizer.kind == OptimizerKind::kFtrl && before.optimizer.kind != OptimizerKind::kFtrl) {
+      return IntoFtrl("table " + table.name, "model.tables.*.optimizer");
+    }
     if (before.width == table.width) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         from_.path, ": its table ", table.name, " has rows of ", before.width, " numbers, and the model's ",
@@ -144,6 +162,8 @@ absl::StatusOr<SliceState> EarlierJob::StateOf(const Slice& slice) const {
     state.values = std::move(earlier->values);
     if (keeps_slots_) {
       state.slots = std::move(earlier->slots);
+      // Without the sum of a group that was not complete: its leases are another job's.
+      state.slots.resize(static_cast<size_t>(SlotCount(job_.training.servers_optimizer().kind)));
       state.version = earlier->version;
     }
   } else {
@@ -184,7 +204,27 @@ size_t EarlierJob::PartBytes() const {
   return std::clamp(kMostOfAllParts / open, kLeastPartBytes, kMostPartBytes);
 }
 
+// Each step is a push to every bucket, so that all have had about as many. 0 where no row brings adam's means along,
+// which are then as young as the job.
+absl::StatusOr<uint64_t> EarlierJob::VersionOfRows() const {
+  const std::vector<TableSpec> before = TablesOf(from_.job);
+  bool counts = false;
+  for (size_t table = 0; table < tables_.size(); ++table) {
+    const bool is_adam = specs_[table].optimizer == OptimizerKind::kAdam;
+    counts |= is_adam && tables_[table] && FormOf(specs_[table]) == FormOf(before[*tables_[table]]);
+  }
+  uint64_t most = 0;
+  for (uint32_t bucket = 0; counts && bucket < from_.grid.buckets; ++bucket) {
+    const absl::StatusOr<uint64_t> version = ReadBucketVersion(from_, bucket);
+    if (!version.ok()) return version.status();
+    most = std::max(most, *version);
+  }
+  return most;
+}
+
 absl::Status EarlierJob::WriteBuckets(const std::string& folder, Manifest* manifest) const {
+  const absl::StatusOr<uint64_t> version = VersionOfRows();
+  if (!version.ok()) return version.status();
   std::vector<std::unique_ptr<RecordFile>> files;
   std::vector<BucketWriter> writers;
   for (uint32_t bucket = 0; bucket < grid_.buckets; ++bucket) {
@@ -192,7 +232,7 @@ absl::Status EarlierJob::WriteBuckets(const std::string& folder, Manifest* manif
     writers.emplace_back(specs_, bucket, PartBytes(), [file = files.back().get()](const std::vector<Payload>& blocks) {
       return file->Append(blocks);
     });
-    if (absl::Status status = writers.back().Begin(grid_.BucketAt(bucket)); !status.ok()) return status;
+    if (absl::Status status = writers.back().Begin(grid_.BucketAt(bucket), *version); !status.ok()) return status;
     if (!HasSameBuckets()) continue;
     if (absl::Status status = CopyBucket(bucket, &writers.back()); !status.ok()) return status;
   }
@@ -255,10 +295,30 @@ absl::Status EarlierJob::SpreadRows(std::vector<BucketWriter>* writers) const {
 }
 
 absl::StatusOr<std::string> StageFromEarlierJob(const JobSpec& job, const std::string& job_dir) {
-  const absl::StatusOr<EarlierJob> earlier = EarlierJob::Open(job);
-  if (!earlier.ok()) return earlier.status();
-  if (absl::Status status = earlier->Stage(job_dir); !status.ok()) return status;
-  return earlier->Note();
+  const std::string& from = job.model.initialize_from;
+  const std::string checkpoints = absl::StrCat(from, "/", kCheckpointsDir);
+  absl::Status newest;
+  std::string passed_over;
+  // A chief may write the next ones there and remove these while they are read.
+  for (std::vector<Round> tried, rounds = RoundsIn(checkpoints); rounds != tried; rounds = RoundsIn(checkpoints)) {
+    for (const Round round : rounds) {
+      absl::StatusOr<Checkpoint> opened = OpenCheckpoint(from, round);
+      absl::StatusOr<EarlierJob> earlier =
+          opened.ok() ? EarlierJob::Match(job, *std::move(opened)) : absl::StatusOr<EarlierJob>(opened.status());
+      if (opened.ok() && !earlier.ok()) return earlier.status();
+      absl::Status status = earlier.ok() ? earlier->Stage(job_dir) : earlier.status();
+      if (status.ok()) return earlier->Note() + passed_over;
+      if (newest.ok()) newest = status;
+      passed_over = absl::StrCat("; checkpoint ", ToString(round), " was passed over: ", status.message());
+    }
+    tried = std::move(rounds);
+  }
+  return newest.ok() ? EarlierJob::Open(job).status() : newest;
+}
+
+bool BeginsWithEarlierJob(const JobSpec& job) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(job.model.initialize_from, ignored);
 }
 
 }  // namespace downpour

@@ -35,6 +35,7 @@ class EarlierJob {
  public:
   // Reads manifests alone.
   static absl::StatusOr<EarlierJob> Open(const JobSpec& job);
+  static absl::StatusOr<EarlierJob> Match(const JobSpec& job, Checkpoint from);
 
   // 3 variables and 2 tables from runs/first/checkpoints/1-9; and what of both has no counterpart.
   std::string Note() const;
@@ -44,10 +45,12 @@ class EarlierJob {
  private:
   void MatchVariables();
   absl::Status MatchTables();
+  absl::Status IntoFtrl(const std::string& what, const std::string& key) const;
   absl::StatusOr<SliceState> StateOf(const Slice& slice) const;
   absl::StatusOr<Manifest> Write(const std::string& folder) const;
   absl::Status WriteVariables(const std::string& folder, Manifest* manifest) const;
   absl::Status WriteBuckets(const std::string& folder, Manifest* manifest) const;
+  absl::StatusOr<uint64_t> VersionOfRows() const;
   absl::Status CopyBucket(uint32_t bucket, BucketWriter* writer) const;
   absl::Status SpreadRows(std::vector<BucketWriter>* writers) const;
   bool HasSameBuckets() const;
@@ -63,7 +66,10 @@ class EarlierJob {
   std::vector<std::string> anew_, unused_;
 };
 
-// Of a job whose model.initializeFrom is a folder. Returns the note.
+// Whether model.initializeFrom is a folder.
+bool BeginsWithEarlierJob(const JobSpec& job);
+
+// Of such a job. Takes the newest checkpoint of which every byte can be read. Returns the note.
 absl::StatusOr<std::string> StageFromEarlierJob(const JobSpec& job, const std::string& job_dir);
 
 }  // namespace downpour

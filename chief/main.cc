@@ -121,7 +121,7 @@ bool BeginsAnew(const std::string& folder) {
 // file, or the file that it names, is to blame.
 std::optional<int> StageWhatItBeginsWith(const downpour::JobSpec& job, const std::string& folder) {
   if (job.model.initialize_from.empty() || !BeginsAnew(folder)) return std::nullopt;
-  const absl::StatusOr<std::string> note = std::filesystem::is_directory(job.model.initialize_from)
+  const absl::StatusOr<std::string> note = downpour::BeginsWithEarlierJob(job)
                                                ? downpour::StageFromEarlierJob(job, folder)
                                                : downpour::StageInitialValues(job, folder);
   const absl::Status& status = note.status();

@@ -293,6 +293,9 @@ absl::Status JobPredictor::Answer(ConstMatrix output, size_t first, OutputBatch*
     }
     if (answer->columns.size() == 1) {
       to[0] = static_cast<float>(from[0] * data_.label.deviation + data_.label.mean);
+      if (!std::isfinite(to[0])) {
+        return absl::InternalError(absl::StrCat("row ", row, ": the prediction is beyond what a float32 holds"));
+      }
       continue;
     }
     const size_t largest = LargestOf(from);

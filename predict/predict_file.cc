@@ -123,6 +123,11 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecords(const DataSpec& data, co
 
 absl::Status PredictRecords(const Predictor& predictor, const DataSpec& data, const std::string& input,
                             Writer* writer) {
+  for (const SignatureInput& one : predictor.signature().inputs) {
+    if (data.format != kCsvFormat || !one.is_list) continue;
+    return absl::InvalidArgumentError(absl::StrCat("column '", one.name, "' has lists, and a field of csv has one ",
+                                                   "value: give JSON lines, with --format jsonl"));
+  }
   const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenInput(input);
   if (!source.ok()) return source.status();
   const absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecords(data, **source);

@@ -14,8 +14,9 @@ BucketWriter::BucketWriter(const std::vector<TableSpec>& tables, uint32_t bucket
   for (TableSpec& table : tables_) table.bucket = bucket;
 }
 
-absl::Status BucketWriter::Begin(SliceId slice) {
+absl::Status BucketWriter::Begin(SliceId slice, uint64_t version) {
   SliceState state;
+  state.version = version;
   state.slice = slice;
   return status_ = append_(EncodeRecord(state));
 }

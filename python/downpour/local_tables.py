@@ -6,7 +6,7 @@ from typing import Sequence
 
 import numpy
 
-from downpour.errors import TrainingError
+from downpour.errors import MisuseError, TrainingError
 from downpour.local_optimizer import rate_share, update
 from downpour.tables import Block, Table
 
@@ -47,6 +47,10 @@ def rounded(table: Table, values: numpy.ndarray) -> numpy.ndarray:
 class LocalTable:
     """Rows lie at places that are not given away. Keys that wait to be admitted are counted without a bound."""
 
+    # While a job trains here its rows are on its servers, and those of the step at hand in the layers of its model. A
+    # layer that was copied, or made later, would answer with rows that nobody trains.
+    job_trains = False
+
     def __init__(self, table: Table) -> None:
         self.table = table
         self.number, self.seed = 0, 1
@@ -82,6 +86,11 @@ class LocalTable:
             slot[places] = 0
 
     def _check(self) -> None:
+        if LocalTable.job_trains:
+            raise MisuseError(
+                f"table {self.table.name or 'of a layer'} is read by a layer that fit() does not know: make all layers "
+                "of the model before fit(), and use those in its steps, not copies"
+            )
         if self.is_elsewhere:
             name = self.table.name
             raise TrainingError(

@@ -295,6 +295,7 @@ def description(run: Run) -> dict[str, Any]:
     """The model and its data, as a tool or a worker is told."""
     from downpour import __version__
 
+    run.model.readers.check_begun()
     return {
         "version": __version__,
         "variables": [variable.to_json() for variable in run.model.variables],

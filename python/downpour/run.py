@@ -11,6 +11,7 @@ import numpy
 from downpour import metrics as own
 from downpour.errors import MisuseError, TrainingError
 from downpour.examples import Examples, explaining_types
+from downpour.local_tables import LocalTable
 from downpour.tables import Rows, keys_by_table
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Run:
         self.memory = self._mode.begin(self)
         if model.readers.tables:
             self.rows = Rows(model.readers.tables, self._mode.row_source(self))
+            LocalTable.job_trains = not self.rows.is_local
         model.bind(self.memory, self.rows)
 
     def batches(self) -> Iterator[Any]:

@@ -126,12 +126,22 @@ class Readers:
                 sets[place].add(reader.padding)
         return sets
 
+    def check_begun(self) -> None:
+        """Raises TrainingError where rows were set, which a job would pass over."""
+        for table in self.local:
+            if len(table):
+                raise TrainingError(
+                    f"table {table.table.name} was given {len(table)} rows by set_rows(), and a job begins without "
+                    "them: leave that out where a job trains, or go on in the job that has them, by --resume"
+                )
+
     def bind(self, rows: Optional[Rows]) -> None:
         for reader, place in self._readers:
             reader.bind(rows, place)
 
     def release(self, are_local: bool) -> None:
         """Behind training. Rows of a job are not here."""
+        LocalTable.job_trains = False
         for table in self.local:
             table.is_elsewhere = not are_local
         self.bind(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Optional, Protocol, Sequence, Union
 
@@ -150,6 +151,7 @@ class Rows:
         self._source = source
         self.is_local = source.is_local
         self.is_ahead = False  # its rows are those that a function of keys has named
+        self._lock = threading.Lock()  # a program may call its layers from several threads
         self._forget()
 
     def _forget(self) -> None:
@@ -200,6 +202,10 @@ class Rows:
         """Which of the table's rows each key has, counted through its blocks. What is not here is brought first."""
         if not keys.size:
             return numpy.zeros(0, numpy.int64)
+        with self._lock:
+            return self._numbers(table, keys)
+
+    def _numbers(self, table: int, keys: numpy.ndarray) -> numpy.ndarray:
         found, missing = self._find(table, keys)
         if missing.size:
             if self.is_ahead:

@@ -29,7 +29,7 @@ std::error_code SyncFolder(const std::string& path) {
 }  // namespace
 
 absl::Status RecordFile::Append(const std::vector<Payload>& blocks) {
-  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (bytes_ == 0 ? O_TRUNC : O_APPEND);
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (bytes_ == 0 ? O_TRUNC : O_APPEND);
   const UniqueFd file(open(path_.c_str(), how, 0644));
   if (!file.ok()) return CannotWrite(path_);
   for (const Payload& block : blocks) {

@@ -1,7 +1,6 @@
 #include "tools/cli/data_facts.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <tuple>
@@ -83,7 +82,7 @@ class DataLook {
 
   // What of it the job begins with.
   absl::StatusOr<std::string> InitialNote() const {
-    if (std::filesystem::is_directory(job_.model.initialize_from)) {
+    if (BeginsWithEarlierJob(job_)) {
       const absl::StatusOr<EarlierJob> earlier = EarlierJob::Open(job_);
       return earlier.ok() ? absl::StatusOr<std::string>(earlier->Note()) : earlier.status();
     }
@@ -95,7 +94,7 @@ class DataLook {
   void LookAtInitialValues() {
     const absl::StatusOr<std::string> note = InitialNote();
     const absl::Status& status = note.status();
-    const bool is_folder = std::filesystem::is_directory(job_.model.initialize_from);
+    const bool is_folder = BeginsWithEarlierJob(job_);
     if (status.ok()) {
       facts_.initial_values = *note;
     } else if (is_folder) {

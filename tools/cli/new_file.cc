@@ -1,6 +1,7 @@
 #include "tools/cli/new_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,11 +12,22 @@
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
+namespace {
+
+// A device, a pipe or a link is somebody's, and a rename would take its place.
+bool CanReplace(const std::string& path) {
+  struct stat about {};
+  if (lstat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) return true;
+  errno = EEXIST;
+  return false;
+}
+
+}  // namespace
 
 NewFile::NewFile(const std::string& path)
     : path_(path),
       beside_(path + ".tmp"),
-      file_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+      file_(CanReplace(path) ? open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1) {
   if (file_ < 0) Fail();
 }
 

@@ -4,7 +4,7 @@
 //   file.WriteAt(0, bytes);                      // anywhere, in any order
 //   if (absl::Status status = file.Commit(); !status.ok()) return status;
 //
-// Errors: the disk's first, naming the path, from Commit. Then the path is as it was; so it is without a Commit.
+// Errors: where the path is no regular file it is left as it is. Else the disk's first, naming the path, from Commit. Then the path is as it was; so it is without a Commit.
 // Tests: tests/unit/tools/cli/verb_export_test.cc.
 #pragma once
 

@@ -102,10 +102,10 @@ void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, cons
   if (as_json) {
     nlohmann::json json = {{"checkpoint", ToString(checkpoint.manifest.round)},
                            {"loss", loss},
-                           {"accuracy", accuracy},
                            {"examples", result.examples},
                            {"oldestVersion", oldest->version},
                            {"newestVersion", newest->version}};
+    if (job.model.has_accuracy()) json["accuracy"] = accuracy;
     for (const auto& [name, value] : metrics) {
       if (std::isfinite(value)) json["metrics"][name] = value;
     }
@@ -113,7 +113,8 @@ void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, cons
     return;
   }
   out << "Checkpoint  " << checkpoint.path << "\nExamples    " << HumanCount(examples) << "\nLoss        "
-      << HumanLoss(loss) << "\nAccuracy    " << HumanPercent(accuracy, 2);
+      << HumanLoss(loss);
+  if (job.model.has_accuracy()) out << "\nAccuracy    " << HumanPercent(accuracy, 2);
   for (const auto& [name, value] : metrics) {
     out << "\n" << absl::StrFormat("%-10s", name) << "  " << (std::isfinite(value) ? HumanLoss(value) : "not defined");
   }

@@ -30,7 +30,7 @@ struct TableOptions {
   std::string table;
   std::vector<std::string> keys;
   bool are_texts = false;
-  std::string format = "safetensors";
+  std::string format;  // empty: as the file's name ends
   std::string out;
   std::string since;  // TERM-N
 };
@@ -135,6 +135,10 @@ std::string RowsText(const std::vector<WantedRow>& rows, bool are_texts) {
   return text;
 }
 
+bool IsCsv(const TableOptions& options) {
+  return options.format.empty() ? options.out.ends_with(".csv") : options.format == "csv";
+}
+
 int ShowTables(const TableOptions& options, Streams streams) {
   const std::optional<Checkpoint> checkpoint = OpenWithTables(options, "table stats", streams);
   if (!checkpoint) return kExitFailed;
@@ -171,7 +175,7 @@ int ExportRows(const TableOptions& options, Streams streams) {
   if (!checkpoint) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(checkpoint->job, options.table, "table export", streams);
   if (!table) return kExitFailed;
-  const auto write = options.format == "csv" ? ExportTableAsCsv : ExportTableAsSafetensors;
+  const auto write = IsCsv(options) ? ExportTableAsCsv : ExportTableAsSafetensors;
   const absl::StatusOr<uint64_t> rows = write(*checkpoint, *table, options.out);
   if (!rows.ok()) return Complain(streams, "table export", std::string(rows.status().message()), kExitFailed);
   streams.err << "exported " << Counted(*rows, "row") << " of " << options.table << " from " << checkpoint->path
@@ -216,7 +220,7 @@ int ExportDelta(const TableOptions& options, Streams streams) {
   if (!before) return kExitFailed;
   const std::optional<uint64_t> table = FindTable(after->job, options.table, "table delta", streams);
   if (!table) return kExitFailed;
-  const DeltaFormat format = options.format == "csv" ? DeltaFormat::kCsv : DeltaFormat::kSafetensors;
+  const DeltaFormat format = IsCsv(options) ? DeltaFormat::kCsv : DeltaFormat::kSafetensors;
   const absl::StatusOr<TableDelta> delta = WriteDelta(*before, *after, *table, format, options.out);
   if (!delta.ok()) return Complain(streams, "table delta", std::string(delta.status().message()), kExitFailed);
   streams.err << "wrote " << Counted(delta->born + delta->changed, "row") << " of " << options.table << ", "
@@ -241,9 +245,8 @@ std::function<int()> SetUpTable(CLI::App& app, Streams streams) {
   get->add_flag("--text", options->are_texts, "They are words, as a column with key: text has them");
   AddFormatOption(*get, "table, or json as docs/TABLES.md has it", &options->json);
   const auto add_file = [&](CLI::App* verb) {
-    verb->add_option("--format", options->format, "File format")
-        ->check(CLI::IsMember({"safetensors", "csv"}))
-        ->capture_default_str();
+    verb->add_option("--format", options->format, "By default csv where --out ends with .csv, else safetensors")
+        ->check(CLI::IsMember({"safetensors", "csv"}));
     verb->add_option("--out", options->out, "The file to write; replaced in one piece")->required()->type_name("FILE");
   };
   const auto add_since = [&](CLI::App* verb) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -125,6 +126,51 @@ TEST_F(EarlierJobTest, WithAnotherOptimizerRowsKeepTheirValues) {
     ASSERT_EQ(row.size(), 3 * 8 * sizeof(float));
     EXPECT_TRUE(std::equal(row.begin(), row.begin() + 8 * sizeof(float), before.at(key).begin()));
   }
+}
+
+TEST_F(EarlierJobTest, RowsOfAdamBringTheCountOfTheirUpdates) {
+  constexpr char kAdam[] = "[{name: users, width: 8, optimizer: {name: adam}}, {name: items, width: 2}]";
+  const auto version = [](const Checkpoint& staged) { return ReadBucketVersion(staged, 0).value_or(99); };
+  EXPECT_EQ(version(Staged(JobOf(kTables, 3))), 0u) << "nothing counts them";
+  EXPECT_EQ(version(Staged(JobOf(kAdam, 3))), 0u) << "its means are young";
+  MakeCheckpoint(from_, JobOf(kAdam, 3), {1, 8}, [](size_t, int64_t) { return 0.5f; });
+  EXPECT_GE(version(Staged(JobOf(kAdam, 3))), 10u);
+}
+
+TEST_F(EarlierJobTest, AGroupThatWasNotCompleteIsNotTakenAlong) {
+  const std::string sync = "training: {consistency: sync, optimizer: {name: momentum}}\n";
+  const std::string dense =
+      "name: d\nmodel: {layers: [{name: out, dense: {units: 3}}]}\ndata: {train: {images: /a, "
+      "labels: /b}}\n" +
+      sync;
+  JobSpec job = ParseJob(dense, "dense").job;
+  MakeCheckpoint(from_, job, {1, 9}, [](size_t, int64_t) { return 0.5f; });
+  job.model.initialize_from = from_;
+  const Checkpoint staged = Staged(job);
+  const SliceState kernel = *ReadSliceRecord(staged, staged.grid.slices[0]);
+  ASSERT_EQ(kernel.slots.size(), 2u);
+  EXPECT_EQ(kernel.version, 10u);
+}
+
+TEST_F(EarlierJobTest, ADamagedCheckpointIsPassedOver) {
+  MakeCheckpoint(from_, JobOf(kTables, 3), {1, 8}, [](size_t, int64_t) { return 0.5f; });
+  const std::string shard = from_ + "/" + ShardPath({1, 8}, "ps-1.shard");
+  std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-20, std::ios::end);
+  file.put('!');
+  file.close();
+  Staged(JobOf(kTables, 3));
+  EXPECT_THAT(note_, AllOf(HasSubstr("checkpoints/1-7"), HasSubstr("checkpoint 1-8 was passed over: ")));
+}
+
+TEST_F(EarlierJobTest, FtrlWouldForgetWhatWasLearned) {
+  const std::string why(
+      EarlierJob::Open(JobOf("[{name: users, width: 8, optimizer: {name: ftrl}}, {name: items, width: "
+                             "2}]",
+                             3))
+          .status()
+          .message());
+  EXPECT_THAT(why, HasSubstr("table users had no ftrl"));
 }
 
 TEST_F(EarlierJobTest, WhatDoesNotFitIsRefusedByName) {
