@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -92,9 +93,14 @@ JobPredictor::~JobPredictor() {
 void JobPredictor::DescribeInputs(const JobSpec& job) {
   if (records_) {
     signature_.inputs = records_->signature();
-    const bool is_read = std::any_of(signature_.inputs.begin(), signature_.inputs.end(),
-                                     [&](const auto& input) { return input.name == data_.label.column; });
-    if (!is_read) signature_.label = data_.label.column;
+    // What else the job names is no slip.
+    std::set<std::string> known(data_.fields.begin(), data_.fields.end());
+    known.insert(data_.label.column);
+    for (const ColumnSpec& column : data_.columns) {
+      column.from.empty() ? void(known.insert(column.name)) : known.insert(column.from.begin(), column.from.end());
+    }
+    for (const SignatureInput& input : signature_.inputs) known.erase(input.name);
+    signature_.passed_over.assign(known.begin(), known.end());
     return;
   }
   int64_t width = 0;
@@ -205,12 +211,15 @@ absl::Status JobPredictor::LoadImages(const InputColumn& column, size_t first, s
     if (numbers.size() != width) {
       return fail(row, "has ", Counted(numbers.size(), "number"), ", where the model takes ", width);
     }
+    bool are_good = true;  // one answer for all, so that the compiler computes many at a time
     for (size_t i = 0; i < width; ++i) {
       const auto number = static_cast<float>(numbers[i]);
-      if (!(number >= 0 && number <= kByteDivisor)) {
-        return fail(row, "has ", numbers[i], " at place ", i, ": numbers are 0 to 255, as images have them");
-      }
+      are_good &= (number >= 0) & (number <= kByteDivisor);
       place[i] = number / kByteDivisor;
+    }
+    for (size_t i = 0; i < width && !are_good; ++i) {
+      if (numbers[i] >= 0 && numbers[i] <= kByteDivisor) continue;
+      return fail(row, "has ", numbers[i], " at place ", i, ": numbers are 0 to 255, as images have them");
     }
     return absl::OkStatus();
   };

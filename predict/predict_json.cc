@@ -74,8 +74,8 @@ class RowReader {
     std::optional<size_t> rows;
     std::vector<bool> is_there(signature_.inputs.size());
     for (const auto [key, element] : columns) {
-      if (!signature_.label.empty() && key == signature_.label) continue;
       const std::optional<size_t> input = signature_.Find(key);
+      if (!input && signature_.PassesOver(key)) continue;
       if (!input) return signature_.NoSuchInput(key);
       if (is_there[*input]) return Wrong("column ", Quoted(key), " comes twice: leave one out");
       is_there[*input] = true;
@@ -117,8 +117,8 @@ class RowReader {
     size_t number = 0;
     seen_.assign(signature_.inputs.size(), false);
     for (const auto [key, element] : object) {
-      if (!signature_.label.empty() && key == signature_.label) continue;
       const std::optional<size_t> input = Find(key, number++);
+      if (!input && signature_.PassesOver(key)) continue;
       if (!input) {
         const absl::Status none = signature_.NoSuchInput(key);
         return absl::Status(none.code(), absl::StrCat(Here(), none.message()));

@@ -21,6 +21,10 @@ std::optional<size_t> Signature::Find(std::string_view name) const {
   return inputs.size() == 1 && (name == "input" || name.empty()) ? std::optional<size_t>(0) : std::nullopt;
 }
 
+bool Signature::PassesOver(std::string_view name) const {
+  return std::binary_search(passed_over.begin(), passed_over.end(), name);
+}
+
 absl::Status Signature::NoSuchInput(std::string_view name) const {
   std::vector<std::string> names;
   for (const SignatureInput& input : inputs) names.push_back(input.name);

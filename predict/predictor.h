@@ -53,11 +53,12 @@ struct SignatureOutput {
 struct Signature {
   std::vector<SignatureInput> inputs;
   std::vector<SignatureOutput> outputs;
-  std::string label = {};  // a column that rows may have and that is passed over; empty: none
+  std::vector<std::string> passed_over = {};  // columns that rows may have and that the model does not read; ascending
 
   // The place of an input. Of a model with one input "input" and "" stand for it too. Nothing: there is no such one.
   std::optional<size_t> Find(std::string_view name) const;
-  // INVALID_ARGUMENT for a name that is neither an input nor the label.
+  bool PassesOver(std::string_view name) const;
+  // INVALID_ARGUMENT for a name that is neither.
   absl::Status NoSuchInput(std::string_view name) const;
 };
 

@@ -31,8 +31,8 @@ std::vector<std::string> FieldsOf(const ColumnSpec& spec) {
 absl::StatusOr<MatchedColumns> MatchColumns(const Signature& signature, const InputBatch& batch) {
   MatchedColumns found(signature.inputs.size());
   for (const InputColumn& column : batch.columns) {
-    if (!signature.label.empty() && column.name == signature.label) continue;
     const std::optional<size_t> place = signature.Find(column.name);
+    if (!place && signature.PassesOver(column.name)) continue;
     if (!place) return signature.NoSuchInput(column.name);
     const std::string name = OneLine(column.name, kShown);
     if (found[*place] != nullptr) {

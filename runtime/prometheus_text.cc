@@ -22,8 +22,8 @@ void PrometheusText::Begin(const std::string& name, const char* type, const std:
   head_ = absl::StrCat("# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
 }
 
-void PrometheusText::Add(double value, const Labels& labels) {
-  absl::StrAppend(&text_, head_, name_);
+void PrometheusText::Add(double value, const Labels& labels, const char* suffix) {
+  absl::StrAppend(&text_, head_, name_, suffix);
   head_.clear();
   const char* before = "{";
   for (const auto& [label, said] : labels) {

@@ -21,9 +21,10 @@ class PrometheusText {
   static constexpr const char* kType = "text/plain; version=0.0.4; charset=utf-8";
   using Labels = std::vector<std::pair<const char*, std::string>>;
 
-  // `type`: gauge or counter.
+  // `type`: gauge, counter or histogram.
   void Begin(const std::string& name, const char* type, const std::string& help);
-  void Add(double value, const Labels& labels = {});
+  // `suffix`: of a histogram's samples, _bucket, _sum and _count.
+  void Add(double value, const Labels& labels = {}, const char* suffix = "");
   const std::string& text() const { return text_; }
 
  private:

@@ -69,7 +69,7 @@ absl::Status RecallBackend(const std::string& root, BackendSettings* settings) {
 Room NeedOf(const Job& job, const BackendSettings& settings) {
   if (IsTuning(job)) return {};
   const JobFileResult read = ReadInput(job);
-  const uint64_t memory = HasModule(job) || !settings.memory_of ? 0 : settings.memory_of(read);
+  const uint64_t memory = HasModule(job) || IsPrediction(job) || !settings.memory_of ? 0 : settings.memory_of(read);
   return {.cores = CoresOf(job), .memory = memory, .gpus = GpusOf(job)};
 }
 
@@ -89,6 +89,7 @@ void AppendOrder(const BackendSettings& settings, const RunOrder& order, std::ve
 
 std::vector<std::string> RunCommand(const BackendSettings& settings, const RunOrder& order, const RunFolder& folder,
                                     const std::vector<std::string>& more) {
+  if (!order.plan.empty()) return {settings.program, "answer-files", order.plan};
   std::vector<std::string> command = {settings.program, "run", order.job_file, "--job-dir", folder.job_dir()};
   command.insert(command.end(), more.begin(), more.end());
   AppendOrder(settings, order, &command);

@@ -36,6 +36,7 @@ struct RunOrder {
   std::string module = {};                  // of Python code; empty: none
   std::vector<std::string> packages = {};   // its archives, as paths
   std::vector<std::string> arguments = {};  // of the module
+  std::string plan = {};                    // of a batch prediction, in place of all of these: its path
   std::string results = {};                 // the path of its --job-dir in the store; empty: it has none
 };
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
@@ -26,7 +28,14 @@ constexpr Code kCodes[] = {{absl::StatusCode::kInvalidArgument, 400, "INVALID_AR
                            {absl::StatusCode::kAlreadyExists, 409, "ALREADY_EXISTS"},
                            {absl::StatusCode::kAborted, 409, "ABORTED"},
                            {absl::StatusCode::kResourceExhausted, 429, "RESOURCE_EXHAUSTED"},
-                           {absl::StatusCode::kUnavailable, 503, "UNAVAILABLE"}};
+                           {absl::StatusCode::kUnavailable, 503, "UNAVAILABLE"},
+                           {absl::StatusCode::kDeadlineExceeded, 504, "DEADLINE_EXCEEDED"}};
+constexpr Code kUnknown{absl::StatusCode::kInternal, 500, "INTERNAL"};
+
+const Code& CodeOf(const absl::Status& status) {
+  const auto* found = std::ranges::find(kCodes, status.code(), &Code::status);
+  return found == std::end(kCodes) ? kUnknown : *found;
+}
 
 }  // namespace
 
@@ -39,12 +48,28 @@ json ErrorBody(int code, const std::string& message, const std::string& status) 
 }
 
 void AnswerError(const absl::Status& status, httplib::Response& response) {
-  Code code{absl::StatusCode::kInternal, 500, "INTERNAL"};
-  for (const Code& known : kCodes) {
-    if (known.status == status.code()) code = known;
-  }
+  const Code& code = CodeOf(status);
   response.status = code.http;
   AnswerJson(ErrorBody(code.http, std::string(status.message()), code.name), response);
+}
+
+void AnswerPlainError(const absl::Status& status, httplib::Response& response) {
+  response.status = CodeOf(status).http;
+  AnswerJson({{"error", std::string(status.message())}}, response);
+}
+
+int HttpCodeOf(const absl::Status& status) { return status.ok() ? 200 : CodeOf(status).http; }
+
+absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
+  int size = 0;
+  if (said.empty() || said == "0") return usual;
+  if (!absl::SimpleAtoi(said, &size) || size < 0) return absl::InvalidArgumentError("pageSize must be a number from 0");
+  return std::min(size, most);
+}
+
+absl::Status ForeignToken() {
+  return absl::InvalidArgumentError(
+      "the pageToken is none of this service's: give the nextPageToken of an answer as it came");
 }
 
 void AnswerOr(const absl::StatusOr<json>& answer, httplib::Response& response) {

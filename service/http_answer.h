@@ -19,7 +19,16 @@ inline constexpr size_t kMostRequestBytes = size_t{2} << 20;
 
 void AnswerJson(const nlohmann::json& body, httplib::Response& response);
 void AnswerError(const absl::Status& status, httplib::Response& response);
+// {"error": "words"}, as clients of TensorFlow Serving and of the Open Inference Protocol read it.
+void AnswerPlainError(const absl::Status& status, httplib::Response& response);
+int HttpCodeOf(const absl::Status& status);  // 200 of OK
 nlohmann::json ErrorBody(int code, const std::string& message, const std::string& status);
+
+// What a query says of a page's size: from 1 to `most`; `usual` where it says nothing or 0.
+absl::StatusOr<int> PageSize(const std::string& said, int usual, int most);
+
+// Of a pageToken that the service never gave.
+absl::Status ForeignToken();
 
 void AnswerOr(const absl::StatusOr<nlohmann::json>& answer, httplib::Response& response);
 

@@ -1,6 +1,6 @@
 // HttpServer: the service's HTTP. Who may speak to it and what bounds it has: runtime/http/listener.h.
 //
-//   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open({.listen = "127.0.0.1:7000"}, service);
+//   auto server = HttpServer::Open({.listen = "127.0.0.1:7000"}, service, models);
 //   (*server)->Run();    // until Stop, from any thread
 //
 // Tests: tests/process/test_job_service.py.
@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/http/listener.h"
 #include "service/job_service.h"
+#include "service/prediction_desk.h"
 
 namespace downpour {
 
@@ -23,17 +24,22 @@ inline constexpr int kMostConnections = 64;
 
 class HttpServer {
  public:
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Open(const HttpSettings& settings, JobService& service);
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Open(const HttpSettings& settings, JobService& service,
+                                                          ModelService& models);
   const std::string& address() const { return listener_->address(); }
   void Run() { listener_->Run(); }
   void Stop() { listener_->Stop(); }
 
  private:
-  explicit HttpServer(std::unique_ptr<HttpListener> listener) : listener_(std::move(listener)) {}
+  HttpServer(std::unique_ptr<HttpListener> listener, ModelService& models)
+      : listener_(std::move(listener)), desk_(models) {}
   void Prepare(JobService& service);
-  absl::Status MayAsk(const httplib::Request& request) const;
+  // Of a caller who deploys from outside of the service's root: any file of this user's would be read for it.
+  absl::Status CheckAnyPath(const httplib::Request& request) const;
+  absl::Status CheckRequest(const httplib::Request& request) const;
 
   const std::unique_ptr<HttpListener> listener_;
+  PredictionDesk desk_;
 };
 
 }  // namespace downpour

@@ -19,6 +19,7 @@
 #include "runtime/posix/process.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
+#include "service/batch_input.h"
 #include "service/training_input.h"
 #include "service/tuning_spec.h"
 
@@ -226,6 +227,10 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
       const absl::Status status = NormaliseTrainingInput(AsWritten(body).value(key, json()), &input);
       if (!status.ok()) return status;
       job.training_input = input.dump(-1, ' ', false, json::error_handler_t::replace);
+    } else if (key == "predictionInput") {
+      const absl::StatusOr<BatchInput> batch = ReadBatchInput(value);
+      if (!batch.ok()) return batch.status();
+      job.training_input = json{{key, value}}.dump(-1, ' ', false, json::error_handler_t::replace);
     } else {
       const std::vector<std::string> known = {"jobId", "labels", "trainingInput", "jobFile", kSettingsSection};
       const std::string hint = absl::c_linear_search(known, key) ? "" : DidYouMean(key, known);
@@ -235,6 +240,12 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
   }
   if (!IsJobName(job.name)) {
     return Wrong("jobId", absl::StrCat("must be a letter, then letters, digits and _, of at most ", kMostNameBytes));
+  }
+  if (parsed->contains("predictionInput")) {
+    for (const char* other : {"trainingInput", "jobFile", kSettingsSection}) {
+      if (parsed->contains(other)) return Wrong(other, "does not go with predictionInput: a job trains or predicts");
+    }
+    return job;
   }
   const absl::Status input = CheckInput(json::parse(job.training_input), !job.job_file.empty());
   if (!input.ok()) return input;
@@ -248,8 +259,12 @@ json ResourceOf(const Job& job) {
   json resource = {{"jobId", job.name},
                    {"state", NameOf(job.state)},
                    {"createTime", TimeText(job.created_ms)},
-                   {"etag", absl::Base64Escape(absl::StrCat(job.created_ms, " ", job.revision))},
-                   {"trainingInput", json::parse(job.training_input)}};
+                   {"etag", absl::Base64Escape(absl::StrCat(job.created_ms, " ", job.revision))}};
+  const json input = json::parse(job.training_input);
+  if (IsPrediction(job))
+    resource.update(input);
+  else
+    resource["trainingInput"] = input;
   if (!job.labels.empty()) resource["labels"] = job.labels;
   if (!job.job_file.empty()) resource["jobFile"] = job.job_file;
   if (job.settings != Job().settings) resource[kSettingsSection] = json::parse(job.settings);
@@ -273,6 +288,8 @@ std::optional<std::string> ReadMark(const Job& job, std::string_view mark) {
   if (!mark.starts_with(own)) return std::nullopt;
   return std::string(mark.substr(own.size()));
 }
+
+bool IsPrediction(const Job& job) { return json::parse(job.training_input).contains("predictionInput"); }
 
 bool HasModule(const Job& job) { return !json::parse(job.training_input).value("pythonModule", "").empty(); }
 
@@ -347,6 +364,7 @@ std::string JobFileOf(const Job& job) {
 std::vector<std::string> OverridesOf(const Job& job) { return ReadOverrides(job).entries; }
 
 JobFileResult ReadInput(const Job& job) {
+  if (IsPrediction(job)) return {};
   Overrides beside = ReadOverrides(job);
   const bool has_file = !job.job_file.empty();
   const std::string text = has_file ? job.job_file : RunInput(job).dump(),
@@ -368,13 +386,14 @@ JobFileResult ReadInput(const Job& job) {
 
 int CoresOf(const Job& job) {
   if (IsTuning(job)) return 0;
+  if (IsPrediction(job)) return 1;
   const JobFileResult size = ReadInput(job);
   return static_cast<int>(size.job.cluster.worker_count + size.job.cluster.parameter_server_count);
 }
 
 int GpusOf(const Job& job) {
   const json input = json::parse(job.training_input);
-  if (IsTuning(job)) return 0;
+  if (IsTuning(job) || IsPrediction(job)) return 0;
   if (input.value("scaleTier", "") == "BASIC_GPU") return 1;
   const auto count = [&](const char* machine) {
     const json accelerators = AcceleratorsOf(input, machine);

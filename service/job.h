@@ -72,6 +72,8 @@ std::string MarkOf(const Job& job, std::string_view mark);
 bool IsMark(std::string_view text);  // of any job
 std::optional<std::string> ReadMark(const Job& job, std::string_view mark);
 
+// Whether it predicts the rows of files (batch_prediction.h). Its training_input is {"predictionInput": ...} then.
+bool IsPrediction(const Job& job);
 // Whether it has trials, which train in its place.
 bool IsTuning(const Job& job);
 // Whether it trains a Python module, which says the model and the data; else its job file does.

@@ -7,7 +7,6 @@
 #include <regex>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "job/nearest_name.h"
@@ -16,6 +15,7 @@
 #include "service/http_answer.h"
 #include "service/job_filter.h"
 #include "service/job_logs.h"
+#include "service/prediction_metrics.h"
 
 namespace downpour {
 namespace {
@@ -29,18 +29,6 @@ constexpr const char* kJob = R"(/v1/projects/[^/]+/jobs/([A-Za-z0-9_]+))";
 // A page of a log is given out after so many lines, though the filter held for few of them.
 constexpr int kMostLinesSeen = 20'000;
 constexpr const char* kCancel = R"(/v1/projects/[^/]+/jobs/([A-Za-z0-9_]+):cancel)";
-
-absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
-  int size = 0;
-  if (said.empty() || said == "0") return usual;
-  if (!absl::SimpleAtoi(said, &size) || size < 0) return absl::InvalidArgumentError("pageSize must be a number from 0");
-  return std::min(size, most);
-}
-
-absl::Status ForeignToken() {
-  return absl::InvalidArgumentError(
-      "the pageToken is none of this service's: give the nextPageToken of an answer as it came");
-}
 
 // Of a token by which nothing is found.
 absl::Status WrongToken(const std::string& token) {
@@ -110,6 +98,7 @@ absl::StatusOr<json> Describe(const std::string& name, JobService& service) {
   if (!job.ok()) return job.status();
   json resource = ResourceOf(*job);
   resource["jobFolder"] = service.FolderOf(name).job_dir();
+  if (IsPrediction(*job)) resource["predictionOutput"] = BatchOutputOf(*job, service.FolderOf(name).job_dir());
   if (!IsTuning(*job)) return resource;
   const absl::StatusOr<std::vector<Job>> trials = service.Trials(name);
   if (!trials.ok()) return trials.status();
@@ -235,7 +224,7 @@ void AddLogRoutes(httplib::Server& server, JobService& service) {
               WithBody([&](const Request&, const std::string& body) { return ListEntries(body, service); }));
 }
 
-void AddMetricsRoute(httplib::Server& server, JobService& service) {
+void AddMetricsRoute(httplib::Server& server, JobService& service, const ModelService& models) {
   server.Get("/metrics", [&](const Request&, Response& response) {
     const absl::StatusOr<std::vector<Job>> jobs = service.All();
     if (!jobs.ok()) return AnswerError(jobs.status(), response);
@@ -247,6 +236,7 @@ void AddMetricsRoute(httplib::Server& server, JobService& service) {
       const auto state = static_cast<JobState>(i);
       text.Add(counts[state], {{"state", NameOf(state)}});
     }
+    AddPredictionMetrics(models.All(), &text);
     response.set_content(text.text(), PrometheusText::kType);
   });
 }

@@ -9,6 +9,7 @@
 #include <httplib.h>
 
 #include "service/job_service.h"
+#include "service/model_service.h"
 
 namespace downpour {
 
@@ -18,6 +19,6 @@ void AddJobRoutes(httplib::Server& server, JobService& service);
 void AddLogRoutes(httplib::Server& server, JobService& service);
 void AddStorageRoutes(httplib::Server& server, const ObjectStore& objects);
 void AddUploadRoutes(httplib::Server& server, const ObjectStore& objects);  // as one of them
-void AddMetricsRoute(httplib::Server& server, JobService& service);
+void AddMetricsRoute(httplib::Server& server, JobService& service, const ModelService& models);
 
 }  // namespace downpour

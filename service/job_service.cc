@@ -1,6 +1,7 @@
 #include "service/job_service.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +15,7 @@
 #include "runtime/posix/package.h"
 #include "runtime/posix/process.h"
 #include "runtime/posix/whole_file.h"
+#include "schema/text.h"
 #include "service/log_times.h"
 #include "service/resumed.h"
 #include "service/submission.h"
@@ -95,6 +97,14 @@ absl::StatusOr<Job> JobService::Accept(std::string_view body) {
   absl::StatusOr<Job> job = ReadJob(body);
   if (!job.ok()) return job.status();
   const json input = json::parse(job->training_input);
+  if (IsPrediction(*job)) {
+    if (settings_.backend.kind != BackendKind::kLocal) {
+      return absl::InvalidArgumentError(
+          "predictionInput: this service runs its jobs elsewhere, and batch predictions "
+          "run on its own machine alone: ask a service without --backend");
+    }
+    if (const absl::StatusOr<BatchPlan> plan = PlanOf(*job); !plan.ok()) return plan.status();
+  }
   const std::lock_guard hold(mutex_);  // so that no job's end takes a package away that was just found
   std::string missing;
   for (const std::string& uri : PackagesIn(input)) {
@@ -358,6 +368,10 @@ absl::Status JobService::Stage(const Job& job) const {
       return absl::NotFoundError(absl::StrCat("there is no package ", uri, " in the service's store"));
     }
   }
+  if (IsPrediction(job)) {
+    const absl::StatusOr<BatchPlan> plan = PlanOf(job);
+    return plan.ok() ? WritePlan(*plan, folder.Own("plan.json")) : plan.status();
+  }
   SayWhatIsNotHonoured(job);
   return WriteWhole(folder.Own("job.json"), JobFileOf(job), 0644, WhereThere::kReplace);
 }
@@ -369,10 +383,56 @@ void JobService::SayWhatIsNotHonoured(const Job& job) const {
   }
 }
 
+// The files that a URI names, whose last part may have * and ?.
+absl::StatusOr<std::vector<std::string>> JobService::FilesOf(const std::string& uri) const {
+  const size_t wild = uri.find_first_of("*?"), slash = uri.rfind('/', wild);
+  const bool is_one = wild == std::string::npos;
+  const absl::StatusOr<std::string> path = objects_.PathOf(is_one ? uri : uri.substr(0, slash));
+  if (!path.ok()) return path.status();
+  if (is_one) return std::vector<std::string>{*path};
+  const std::string pattern = *path + uri.substr(slash);
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(*path, error)) {
+    const bool fits = fnmatch(pattern.c_str(), entry.path().c_str(), FNM_PATHNAME | FNM_PERIOD | FNM_NOESCAPE) == 0;
+    if (fits && entry.is_regular_file(error)) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+absl::StatusOr<BatchPlan> JobService::PlanOf(const Job& job) const {
+  const BatchInput input = BatchInputOf(job);
+  const absl::StatusOr<FoundOrigin> model = find_model_(input);
+  if (!model.ok()) return model.status();
+  BatchPlan plan{.model = model->path, .checkpoint = model->checkpoint, .inputs = {}, .output = {}};
+  for (const std::string& uri : input.inputs) {
+    const absl::StatusOr<std::vector<std::string>> files = FilesOf(uri);
+    if (!files.ok()) return files.status();
+    std::error_code error;
+    const bool are_files =
+        std::ranges::all_of(*files, [&](const std::string& path) { return fs::is_regular_file(path, error); });
+    if (files->empty() || !are_files) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("predictionInput.inputPaths: there is no file ", OneLine(uri, 300), " in the service's store"));
+    }
+    plan.inputs.insert(plan.inputs.end(), files->begin(), files->end());
+  }
+  const absl::StatusOr<std::string> output = objects_.PathOf(input.output);
+  if (!output.ok()) return output.status();
+  plan.output = *output;
+  plan.progress = BatchProgressPath(FolderOf(job.name).job_dir());
+  return plan;
+}
+
 absl::StatusOr<RunOrder> JobService::OrderOf(const Job& job) const {
   const RunFolder folder = FolderOf(job.name);
   const json input = json::parse(job.training_input);
   RunOrder order{.job = job, .job_file = folder.Own("job.json"), .module = input.value("pythonModule", "")};
+  if (IsPrediction(job)) {
+    order.plan = folder.Own("plan.json");
+    return order;
+  }
   order.overrides = OverridesOf(job);
   if (order.module.empty()) return order;
   for (const std::string& uri : PackagesIn(input)) {

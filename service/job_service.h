@@ -14,6 +14,7 @@
 // Tests: tests/process/test_job_service.py.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,8 @@
 #include "absl/status/statusor.h"
 #include "runtime/posix/fd.h"
 #include "service/backend.h"
+#include "service/batch_prediction.h"
+#include "service/deployed_files.h"
 #include "service/job_store.h"
 #include "service/object_store.h"
 #include "service/open_backend.h"
@@ -40,6 +43,8 @@ struct ServiceSettings {
   bool recalls_backend = false;
   // Looks for a second, as KeepLock does, whether the one that has the root has it for a moment alone.
   bool waits_for_root = false;
+  // Opens the models that are deployed at once, and not each when it is asked for.
+  bool opens_models = false;
 };
 
 class JobService {
@@ -61,6 +66,9 @@ class JobService {
   absl::Status Work();
 
   const ObjectStore& objects() const { return objects_; }
+  // Where the model of a batch prediction lies, and which of its checkpoints. Set before the first Work and Submit.
+  using FindModel = std::function<absl::StatusOr<FoundOrigin>(const BatchInput&)>;
+  void FindModelsBy(FindModel find) { find_model_ = std::move(find); }
   // A sentence for each folder that the store did not know as the root was opened (submission.h).
   const std::vector<std::string>& found() const { return found_; }
   RunFolder FolderOf(const std::string& name) const;
@@ -88,6 +96,8 @@ class JobService {
   absl::Status Reattach(const Job& job);
   absl::Status Stage(const Job& job) const;
   absl::StatusOr<RunOrder> OrderOf(const Job& job) const;
+  absl::StatusOr<BatchPlan> PlanOf(const Job& job) const;
+  absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& uri) const;
   void SayWhatIsNotHonoured(const Job& job) const;
 
   const ServiceSettings settings_;
@@ -97,6 +107,7 @@ class JobService {
   const ObjectStore objects_;
   const std::unique_ptr<RunBackend> backend_;  // of the thread that works
   Tuner tuner_;
+  FindModel find_model_;
   std::vector<std::string> found_;
   std::map<std::string, std::string> messages_;  // Job::state_message of unfinished jobs; guarded by mutex_
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/sqlite_statement.h"
 
 namespace downpour {
 namespace {
@@ -32,20 +33,12 @@ constexpr const char* kColumns =
     "settings";
 constexpr const char* kPlaces = "?,?,?,?,?,?,?,?,?,?,?,?,?";
 
-// One statement: its values are bound in order, its rows are read in order.
-class Statement {
+// One statement, which also takes a job and reads one.
+class JobStatement : public SqliteStatement {
  public:
-  Statement(sqlite3* database, const std::string& text) : database_(database) {
-    sqlite3_prepare_v2(database, text.c_str(), -1, &statement_, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
+  using SqliteStatement::Bind;
+  using SqliteStatement::SqliteStatement;
 
-  void Bind(const std::string& value) {
-    sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT);
-  }
-  void Bind(int64_t value) { sqlite3_bind_int64(statement_, ++bound_, value); }
   void Bind(const Job& job) {
     Bind(job.name);
     Bind(nlohmann::json(job.labels).dump());
@@ -55,24 +48,8 @@ class Statement {
     for (const std::string& text : {TextOf(job.trial), job.id, job.settings}) Bind(text);
   }
 
-  int Step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
-
-  absl::Status Run() {
-    const int result = Step();
-    if (result == SQLITE_DONE) return absl::OkStatus();
-    if (result == SQLITE_CONSTRAINT) return absl::AlreadyExistsError("");
-    return absl::InternalError(absl::StrCat("the store of jobs: ", sqlite3_errmsg(database_)));
-  }
-
-  std::string Text() {
-    const int bytes = sqlite3_column_bytes(statement_, read_);
-    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, read_++));
-    return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(bytes));
-  }
-  void Reset() { sqlite3_reset(statement_); }
-  int64_t Integer() { return sqlite3_column_int64(statement_, read_++); }
   Job ReadRow() {
-    read_ = 0;
+    BeginRow();
     Job job;
     job.name = Text();
     job.labels = nlohmann::json::parse(Text()).get<Labels>();
@@ -87,11 +64,6 @@ class Statement {
     job.settings = Text();
     return job;
   }
-
- private:
-  sqlite3* database_;
-  sqlite3_stmt* statement_ = nullptr;
-  int bound_ = 0, read_ = 0;
 };
 
 absl::Status Missing(const std::string& name) {
@@ -106,7 +78,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path
   std::unique_ptr<JobStore> store(new JobStore(database));
   constexpr int kWaitMs = 10'000;
   sqlite3_busy_timeout(database, kWaitMs);
-  Statement version(database, "PRAGMA user_version");
+  SqliteStatement version(database, "PRAGMA user_version");
   const int64_t before = version.Step() == SQLITE_ROW ? version.Integer() : 0;  // 0: it is empty
   version.Reset();
   for (size_t i = 0; before > 0 && i < std::size(kSince); ++i) {
@@ -121,7 +93,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path
 JobStore::~JobStore() { sqlite3_close(database_); }
 
 absl::Status JobStore::Insert(const Job& job) {
-  Statement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (", kPlaces, ")"));
+  JobStatement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (", kPlaces, ")"));
   statement.Bind(job);
   const absl::Status status = statement.Run();
   if (!absl::IsAlreadyExists(status)) return status;
@@ -129,7 +101,7 @@ absl::Status JobStore::Insert(const Job& job) {
 }
 
 absl::Status JobStore::Update(const Job& job) {
-  Statement statement(database_, absl::StrCat("UPDATE jobs SET (", kColumns, ") = (", kPlaces, ") WHERE name = ?"));
+  JobStatement statement(database_, absl::StrCat("UPDATE jobs SET (", kColumns, ") = (", kPlaces, ") WHERE name = ?"));
   statement.Bind(job);
   statement.Bind(job.name);
   if (const absl::Status status = statement.Run(); !status.ok()) return status;
@@ -137,7 +109,7 @@ absl::Status JobStore::Update(const Job& job) {
 }
 
 absl::Status JobStore::Remove(const std::string& name) {
-  Statement statement(database_, "DELETE FROM jobs WHERE name = ? OR (name > ? || '/' AND name < ? || '0')");
+  JobStatement statement(database_, "DELETE FROM jobs WHERE name = ? OR (name > ? || '/' AND name < ? || '0')");
   for (int i = 0; i < 3; ++i) statement.Bind(name);
   if (const absl::Status status = statement.Run(); !status.ok()) return status;
   return sqlite3_changes(database_) >= 1 ? absl::OkStatus() : Missing(name);
@@ -159,13 +131,13 @@ absl::StatusOr<std::vector<Job>> JobStore::Trials(const std::string& job) {
 }
 
 absl::StatusOr<std::vector<Job>> JobStore::Select(const std::string& where, const std::string& name) {
-  Statement statement(database_, absl::StrCat("SELECT ", kColumns, " FROM jobs ", where, " ORDER BY sequence"));
+  JobStatement statement(database_, absl::StrCat("SELECT ", kColumns, " FROM jobs ", where, " ORDER BY sequence"));
   if (!name.empty()) statement.Bind(name);
   std::vector<Job> jobs;
   int result = SQLITE_ROW;
   while ((result = statement.Step()) == SQLITE_ROW) jobs.push_back(statement.ReadRow());
   if (result == SQLITE_DONE) return jobs;
-  return absl::InternalError(absl::StrCat("the store of jobs: ", sqlite3_errmsg(database_)));
+  return statement.Failure();
 }
 
 }  // namespace downpour

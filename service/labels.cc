@@ -44,28 +44,28 @@ bool IsLabelKey(const std::string& text) {
   return !text.empty() && IsLabelText(text) && IsIn(LowerCaseLetters(), CodePoints(text)[0]);
 }
 
-absl::Status Wrong(const std::string& place, const std::string& what) {
+absl::Status WrongLabel(const std::string& place, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(place, " ", what));
 }
 
 }  // namespace
 
 absl::StatusOr<Labels> ReadLabels(const json& labels) {
-  if (!labels.is_object()) return Wrong("labels", "must be an object of texts");
+  if (!labels.is_object()) return WrongLabel("labels", "must be an object of texts");
   if (labels.size() > kMostLabels) {
-    return Wrong("labels", absl::StrCat("are ", labels.size(), ", and a job has at most ", kMostLabels));
+    return WrongLabel("labels", absl::StrCat("are ", labels.size(), ", and a job has at most ", kMostLabels));
   }
   const std::string letters = absl::StrCat("lower case letters, digits, - and _, of at most ", kMostLetters);
   Labels read;
   for (const auto& [key, value] : labels.items()) {
     const std::string shown_key = OneLine(key, kMostShown);
-    if (!value.is_string()) return Wrong(absl::StrCat("labels.", shown_key), "must be text");
+    if (!value.is_string()) return WrongLabel(absl::StrCat("labels.", shown_key), "must be text");
     const std::string& text = value.get_ref<const std::string&>();
     const std::string place = absl::StrCat("labels ", shown_key, "=", OneLine(text, kMostShown), ":");
     if (!IsLabelKey(key)) {
-      return Wrong(place, absl::StrCat("the key must be a lower case letter, then ", letters, " in all"));
+      return WrongLabel(place, absl::StrCat("the key must be a lower case letter, then ", letters, " in all"));
     }
-    if (!IsLabelText(text)) return Wrong(place, absl::StrCat("the value must be ", letters));
+    if (!IsLabelText(text)) return WrongLabel(place, absl::StrCat("the value must be ", letters));
     read[key] = text;
   }
   return read;

@@ -28,10 +28,12 @@ class RunningService {
   const std::string& address() const { return http_->address(); }
 
  private:
-  RunningService(std::unique_ptr<JobService> service, std::unique_ptr<HttpServer> http);
+  RunningService(std::unique_ptr<JobService> service, std::unique_ptr<ModelService> models,
+                 std::unique_ptr<HttpServer> http);
   void Work();
 
   const std::unique_ptr<JobService> service_;
+  const std::unique_ptr<ModelService> models_;
   const std::unique_ptr<HttpServer> http_;
   std::mutex mutex_;
   std::condition_variable wake_;

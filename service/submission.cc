@@ -57,6 +57,12 @@ absl::StatusOr<Job> ReadWrittenJob(const std::string& name, const RunFolder& fol
                  {"labels", parsed->at("labels")},
                  {"trainingInput", parsed->at("trainingInput")},
                  {"downpour", parsed->at("downpour")}};
+    if (body["trainingInput"].contains("predictionInput")) {  // which is all of such a job's input
+      const json input = body["trainingInput"];
+      body.erase("trainingInput");
+      body.erase("downpour");
+      body.update(input);
+    }
     if (parsed->at("jobFile") != "") body["jobFile"] = parsed->at("jobFile");
     absl::StatusOr<Job> job = ReadJob(body.dump());
     if (!job.ok()) return job.status();

@@ -13,6 +13,7 @@
 #include "cluster/job_command.h"
 #include "cluster/job_folder.h"
 #include "schema/text.h"
+#include "service/batch_prediction.h"
 #include "service/http_answer.h"
 #include "service/job_checkpoints.h"
 #include "service/job_filter.h"
@@ -102,6 +103,7 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
   json answer = {{"jobs", json::array()}, {"states", states}, {"from", begin}, {"total", size}};
   for (const Job& job : shown) {
     json row = RowOf(job, board.Of(job));
+    if (IsPrediction(job)) row["done"] = ProgressOfBatch(service.FolderOf(job.name).job_dir()).done;
     if (const absl::Status added = IsTuning(job) ? AddSearch(job, service, &row) : absl::OkStatus(); !added.ok()) {
       return added;
     }

@@ -33,6 +33,11 @@ int64_t BodyBytes(const httplib::Request& request) {
   return static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"));
 }
 
+// Its body, if it has one, ends where one length says.
+bool HasPlainFraming(const httplib::Request& request) {
+  return !request.has_header("Transfer-Encoding") && request.get_header_value_count("Content-Length") <= 1;
+}
+
 // The library would choose Brotli, at its highest level: a second of processor time for each megabyte.
 void LeaveGzipAlone(httplib::Request* request) {
   constexpr const char* kEncodings = "Accept-Encoding";
@@ -81,7 +86,7 @@ BoundedHttpServer::~BoundedHttpServer() {
 }
 
 void BoundedHttpServer::Listen() {
-  HttpConnections connections(most_, [this](int fd) { Serve(fd); });
+  HttpConnections connections(most_, [this, &connections](int fd) { Serve(fd, connections); });
   while (!stops_) {
     UniqueFd fd(accept4(svr_sock_, nullptr, nullptr, SOCK_CLOEXEC));
     if (fd.ok()) {
@@ -98,16 +103,29 @@ void BoundedHttpServer::Stop() {
   shutdown(svr_sock_, SHUT_RDWR);  // so that accept4 returns
 }
 
-void BoundedHttpServer::Serve(int fd) {
+void BoundedHttpServer::Serve(int fd, HttpConnections& connections) {
   HttpStream stream(fd, tls_.get());
   if (!stream.ShakeHands()) return;
-  bool closed = false;
-  process_request(stream, /*close_connection=*/true, closed, [&](httplib::Request& request) {
+  const auto goes_on = [&] { return !stops_ && !connections.IsSomeoneWaiting(); };
+  for (int served = 1; ServeOne(stream, served < kTurn || goes_on()); ++served) {
+    if (!stream.BeginNext(kIdle, goes_on)) break;
+  }
+  stream.Finish();
+}
+
+// Whether another request may follow, which the answer's head tells the client.
+bool BoundedHttpServer::ServeOne(HttpStream& stream, bool may_be_kept) {
+  bool closed = false, is_kept = false;
+  const bool answered = process_request(stream, /*close_connection=*/false, closed, [&](httplib::Request& request) {
     request.ssl = stream.tls();
     LeaveGzipAlone(&request);
     stream.HeadIsRead(BodyBytes(request));
+    is_kept = may_be_kept && HasPlainFraming(request) && keeps_(request);
+    if (is_kept) return;
+    request.headers.erase("Connection");
+    request.set_header("Connection", "close");
   });
-  stream.Finish();
+  return answered && is_kept && !closed && stream.IsBodyRead();
 }
 
 }  // namespace downpour

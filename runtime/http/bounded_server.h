@@ -1,8 +1,11 @@
 // BoundedHttpServer: the HTTP library's server, with bounds of our own around each connection (stream.h), and
-// around those of one peer (connections.h). Each connection takes one request.
+// around those of one peer (connections.h). A connection takes one request, and further ones where KeepWhere allows it.
 //
+//   server.KeepWhere([](const httplib::Request& request) {...});
 //   server.Listen();   // at the port that the library's server is bound to, until Stop, from any thread
 //
+// Order: a connection is kept only if its request's body was read exactly to its announced end, so that no byte of it
+//   is taken for another request. A kept one ends after kTurn requests where other connections wait to be served.
 // Errors: of OpenTls, INVALID_ARGUMENT for a certificate or private key that cannot be used, and for a private key that
 //   every user may read.
 // Tests: tests/unit/runtime/http/bounded_server_test.cc, tests/process/test_service_door.py.
@@ -12,13 +15,18 @@
 #include <openssl/ssl.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
 namespace downpour {
+
+class HttpConnections;
+class HttpStream;
 
 struct FreeTls {
   void operator()(SSL_CTX* it) const { SSL_CTX_free(it); }
@@ -34,21 +42,28 @@ bool TakesGzip(const std::string& accept_encoding);
 class BoundedHttpServer final : public httplib::Server {
  public:
   using PeerOf = std::function<std::string(int fd)>;
+  using Keeps = std::function<bool(const httplib::Request&)>;
+  static constexpr int kTurn = 64;
+  static constexpr auto kIdle = std::chrono::seconds(30);  // between two requests
   // `most`: connections at a time. `peer_of`: whose a connection is. Null `tls`: in the clear.
   BoundedHttpServer(int most, TlsContext tls, PeerOf peer_of);
   ~BoundedHttpServer() override;
 
+  // Whether the connection may carry another request behind this one, by its head. Before Listen.
+  void KeepWhere(Keeps keeps) { keeps_ = std::move(keeps); }
   // In place of the library's listen_after_bind, which ends for good where a connection cannot be taken, as while the
   // system has no descriptor left. Here that is tried again.
   void Listen();
   void Stop();  // also of one that is yet to listen
 
  private:
-  void Serve(int fd);
+  void Serve(int fd, HttpConnections& connections);
+  bool ServeOne(HttpStream& stream, bool may_be_kept);
 
   const int most_;
   const TlsContext tls_;
   const PeerOf peer_of_;
+  Keeps keeps_ = [](const httplib::Request&) { return false; };
   std::atomic<bool> stops_ = false;
 };
 

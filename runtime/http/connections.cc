@@ -38,6 +38,11 @@ std::list<HttpConnections::Waiting>::iterator HttpConnections::NextToServe() {
   });
 }
 
+bool HttpConnections::IsSomeoneWaiting() const {
+  const std::lock_guard hold(mutex_);
+  return !waiting_.empty();
+}
+
 void HttpConnections::Work() {
   std::unique_lock hold(mutex_);
   while (true) {

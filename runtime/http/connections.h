@@ -33,6 +33,7 @@ class HttpConnections {
 
   // `peer`: whose connections count together.
   void Add(UniqueFd fd, const std::string& peer);
+  bool IsSomeoneWaiting() const;
   // Those who are served are read no more, those who wait are not served. Returns once all threads have ended.
   void End();
 
@@ -46,7 +47,7 @@ class HttpConnections {
 
   const int most_, most_of_one_;
   const Serve serve_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;
   std::list<Waiting> waiting_;

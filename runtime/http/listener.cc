@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "runtime/http/bounded_server.h"
 #include "runtime/posix/socket_diag.h"
 #include "schema/host_port.h"
@@ -36,6 +37,17 @@ std::string TextIn(const std::string& path) {
 
 bool IsToken(const std::string& said, const std::string& token) {
   return !token.empty() && IsSecret(said, "Bearer " + token);
+}
+
+// "look, ask for predictions".
+std::string WordsOf(Rights rights) {
+  constexpr std::pair<Rights, const char*> kWords[] = {
+      {kMayLook, "look"}, {kMayAsk, "ask for predictions"}, {kMaySubmit, "submit jobs"}, {kMayDeploy, "deploy models"}};
+  std::vector<std::string> words;
+  for (const auto& [right, word] : kWords) {
+    if ((rights & right) != 0) words.emplace_back(word);
+  }
+  return absl::StrJoin(words, ", ");
 }
 
 int64_t UserOfPeer(const std::string& address, int port, int own_port) {
@@ -89,13 +101,10 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSetti
         absl::StrCat("others can reach ", settings.listen,
                      ": give a token file, a certificate and its private key, or listen at 127.0.0.1:PORT"));
   }
-  const absl::StatusOr<std::string> token = ReadToken(settings.token_file);
-  if (!token.ok()) return token.status();
-  const absl::StatusOr<std::string> viewer_token = ReadToken(settings.viewer_token_file);
-  if (!viewer_token.ok()) return viewer_token.status();
   absl::StatusOr<TlsContext> tls = has_tls ? OpenTls(settings.certificate, settings.key) : TlsContext();
   if (!tls.ok()) return tls.status();
-  std::unique_ptr<HttpListener> listener(new HttpListener(*token, *viewer_token));
+  std::unique_ptr<HttpListener> listener(new HttpListener());
+  if (const absl::Status status = listener->ReadTokens(settings); !status.ok()) return status;
   const auto peer_of = [listener = listener.get()](int fd) { return listener->PeerOf(fd); };
   listener->server_ = std::make_unique<BoundedHttpServer>(most, *std::move(tls), peer_of);
   httplib::Server& server = listener->http();
@@ -112,12 +121,30 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSetti
   return listener;
 }
 
-HttpListener::HttpListener(std::string token, std::string viewer_token)
-    : token_(std::move(token)), viewer_token_(std::move(viewer_token)) {}
+absl::Status HttpListener::ReadTokens(const HttpSettings& settings) {
+  const struct {
+    const std::string& file;
+    Rights rights;
+    const char* owner;
+  } kinds[] = {{settings.token_file, kMayAll, "the service's own"},
+               {settings.viewer_token_file, kMayLook, "a viewer's"},
+               {settings.asker_token_file, kMayAsk, "an asker's"},
+               {settings.submitter_token_file, kMayLook | kMaySubmit, "a submitter's"},
+               {settings.deployer_token_file, kMayLook | kMayAsk | kMayDeploy, "a deployer's"}};
+  for (const auto& kind : kinds) {
+    absl::StatusOr<std::string> secret = ReadToken(kind.file);
+    if (!secret.ok()) return secret.status();
+    if (!secret->empty()) tokens_.push_back({*std::move(secret), kind.rights, kind.owner});
+  }
+  return absl::OkStatus();
+}
 
 HttpListener::~HttpListener() = default;
 
 httplib::Server& HttpListener::http() { return *server_; }
+void HttpListener::KeepWhere(std::function<bool(const httplib::Request&)> keeps) {
+  server_->KeepWhere(std::move(keeps));
+}
 void HttpListener::Run() { server_->Listen(); }
 void HttpListener::Stop() { server_->Stop(); }
 
@@ -139,17 +166,19 @@ absl::Status HttpListener::CheckHost(const httplib::Request& request) const {
   return absl::PermissionDeniedError(absl::StrCat("this server is ", address_, ", not ", OneLine(host, 100)));
 }
 
-absl::Status HttpListener::CheckCaller(const httplib::Request& request, bool reads) const {
+absl::Status HttpListener::CheckCaller(const httplib::Request& request, Rights any_of) const {
   const std::string host = request.get_header_value("Host"), origin = request.get_header_value("Origin");
   const bool is_cross_site = absl::StrContains(request.get_header_value("Sec-Fetch-Site"), "cross-site");
   if (is_cross_site || (!origin.empty() && origin != "http://" + host && origin != "https://" + host)) {
     return absl::PermissionDeniedError("a page of another site may not ask this server");
   }
   const std::string said = request.get_header_value("Authorization");
-  if (IsToken(said, token_)) return absl::OkStatus();
-  if (IsToken(said, viewer_token_)) {
-    if (reads) return absl::OkStatus();
-    return absl::PermissionDeniedError("this token is a viewer's, who may only read: it takes the service's own token");
+  for (const Token& token : tokens_) {
+    if (!IsToken(said, token.secret)) continue;
+    if ((token.rights & any_of) != 0) return absl::OkStatus();
+    return absl::PermissionDeniedError(absl::StrCat("this token is ", token.owner, ", who may ", WordsOf(token.rights),
+                                                    ": it takes one that may ", WordsOf(any_of),
+                                                    ", or the service's own token"));
   }
   if (is_loopback_) {
     if (UserOfPeer(request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {

@@ -28,7 +28,7 @@ StatusServer::StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mail
   http.set_payload_max_length(0);
   http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     absl::Status status = listener_->CheckHost(request);
-    if (status.ok()) status = listener_->CheckCaller(request, /*reads=*/true);
+    if (status.ok()) status = listener_->CheckCaller(request, kMayLook);
     if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
     Refuse(absl::IsUnauthenticated(status) ? 401 : 403, std::string(status.message()), response);
     return httplib::Server::HandlerResponse::Handled;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -42,6 +43,9 @@ void NameOf(decltype(getpeername)* which, int fd, std::string& ip, int& port) {
 
 HttpStream::HttpStream(int fd, SSL_CTX* tls, const HttpBounds& bounds) : fd_(fd), bounds_(bounds) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  // An answer's head and body are two writes: the second would wait 40 ms for a client that acknowledges late.
+  const int yes = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   if (tls == nullptr) return;
   tls_.reset(SSL_new(tls));
   SSL_set_fd(tls_.get(), fd);
@@ -77,8 +81,27 @@ bool HttpStream::ShakeHands() {
 
 void HttpStream::HeadIsRead(int64_t body) {
   head_left_.reset();
+  body_ = body;
+  given_ = 0;
   const auto here = static_cast<int64_t>(filled_ - read_);
   body_left_ = body < 0 ? -1 : std::max<int64_t>(0, body - here);
+}
+
+bool HttpStream::BeginNext(milliseconds idle, const std::function<bool()>& goes_on) {
+  constexpr milliseconds kMoment(50);
+  const auto until = steady_clock::now() + idle;
+  const auto is_there = [&] { return read_ < filled_ || (tls_ && SSL_pending(tls_.get()) > 0); };
+  pollfd wait{fd_, POLLIN, 0};
+  // What comes at once is taken also where others wait: the caller bounds how often.
+  while (!is_there() && poll(&wait, 1, static_cast<int>(kMoment.count())) == 0) {
+    if (!goes_on() || steady_clock::now() >= until) return false;
+  }
+  waited_ = nanoseconds::zero();
+  moved_ = 0;
+  body_ = -1;
+  body_left_ = 0;
+  head_left_ = bounds_.most_head_bytes - static_cast<int64_t>(filled_ - read_);
+  return true;
 }
 
 ssize_t HttpStream::Receive(char* data, size_t size) {
@@ -104,6 +127,7 @@ ssize_t HttpStream::read(char* data, size_t size) {
   const size_t given = std::min(size, filled_ - read_);
   std::memcpy(data, buffer_ + read_, given);
   read_ += given;
+  given_ += static_cast<int64_t>(given);
   return static_cast<ssize_t>(given);
 }
 

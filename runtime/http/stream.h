@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,11 @@ class HttpStream final : public httplib::Stream {
   bool ShakeHands();
   // `body`: the bytes that the head announces; negative: it does not say how many.
   void HeadIsRead(int64_t body);
+  // All of the body that the head announced, and nothing behind it, was given out.
+  bool IsBodyRead() const { return body_ >= 0 && given_ == body_; }
+  // Waits for another request on the same connection, whose bounds begin anew. Not longer than `idle`, nor once
+  // `goes_on` is false, which is asked before each wait of a moment. Returns whether one comes.
+  bool BeginNext(std::chrono::milliseconds idle, const std::function<bool()>& goes_on);
   SSL* tls() const { return tls_.get(); }
   // All is said. What is left of the body is read for a while, since the answer may be lost otherwise.
   void Finish();
@@ -65,7 +71,8 @@ class HttpStream final : public httplib::Stream {
   const HttpBounds bounds_;
   std::unique_ptr<SSL, Free> tls_;
   std::optional<int64_t> head_left_ = bounds_.most_head_bytes;
-  int64_t body_left_ = 0;  // to come from the socket; negative: nobody knows
+  int64_t body_ = -1, given_ = 0;  // as the head announced it, and what was given out of it
+  int64_t body_left_ = 0;          // to come from the socket; negative: nobody knows
   mutable std::chrono::nanoseconds waited_{0};
   int64_t moved_ = 0;
   char buffer_[16384];  // httplib reads heads byte by byte

@@ -1,6 +1,7 @@
 // What the page asks of the service, and how it bears that the service is gone.
 
 const JOBS = "/v1/projects/page/jobs";
+const MODELS = "/v1/projects/page/models";
 const TOKEN = "downpour-token";
 
 export class ServiceError extends Error {
@@ -78,6 +79,9 @@ export const api = {
   objects: (bucket, prefix) => ask("GET", `/storage/v1/b/${encodeURIComponent(bucket)}/o${query({ prefix })}`),
   blob,
   upload,
+  models: () => ask("GET", `${MODELS}:overview`),
+  predict: (model, version, instances) =>
+    ask("POST", `${MODELS}/${encodeURIComponent(model)}/versions/${encodeURIComponent(version)}:predict`, { instances }),
   submit: (job) => ask("POST", JOBS, job),
   cancel: (name) => ask("POST", path(name, ":cancel"), {}),
   checkpoint: (name) => ask("POST", path(name, ":checkpoint"), {}),

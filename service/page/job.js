@@ -120,7 +120,7 @@ function buttons(name, refresh, tell) {
 function jobFile() {
   const text = el("pre", { tabindex: 0, role: "region", "aria-label": "Job file" });
   const node = section("file", "Job file", el("details", {}, el("summary", {}, "Show"), text));
-  const update = (job) => say(text, job.jobFile || JSON.stringify(job.trainingInput, null, 2));
+  const update = (job) => say(text, job.jobFile || JSON.stringify(job.trainingInput ?? job.predictionInput, null, 2));
   return { node, isEmpty: false, update };
 }
 

@@ -1,10 +1,11 @@
-// Which view the address names: / the list, /?job=NAME one job, /?submit the form.
+// Which view the address names: / the list, /?job=NAME one job, /?submit the form, /?models the models.
 
 import { link } from "./api.js";
 import { askForToken } from "./dialog.js";
 import { say, show } from "./dom.js";
 import { showJob } from "./job.js";
 import { showList } from "./list.js";
+import { showModels } from "./models.js";
 import { showSubmit } from "./submit.js";
 
 const words = new URLSearchParams(location.search);
@@ -21,9 +22,10 @@ link.listener = (error) => {
   if (error?.code === 401) askForToken();
 };
 
-const here = words.has("submit") ? "nav-submit" : words.has("job") ? "" : "nav-jobs";
-if (here) document.getElementById(here).setAttribute("aria-current", "page");
+const here = ["submit", "models"].find((view) => words.has(view)) ?? (words.has("job") ? "" : "jobs");
+if (here) document.getElementById(`nav-${here}`).setAttribute("aria-current", "page");
 
 if (words.has("submit")) showSubmit(main);
+else if (words.has("models")) showModels(main);
 else if (words.has("job")) showJob(main, words.get("job"));
 else showList(main);

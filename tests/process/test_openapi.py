@@ -13,7 +13,8 @@ class OpenApiTest(ServiceTest):
         status, document = self.ask("GET", "/openapi.json")
         self.assertEqual(status, 200)
         for path, methods in document["paths"].items():
-            names = {"project": "p", "job": "none", "bucket": "none", "object": "none", "task": "none"}
+            names = {"project": "p", "job": "none", "bucket": "none", "object": "none", "task": "none",
+                     "model": "none", "version": "none", "operation": "none"}
             asked = path.format(**names, toBucket="none", toObject="none")
             for method, operation in methods.items():
                 code, answer = self.ask(method.upper(), asked, {} if method in ("post", "patch") else None)

@@ -5,30 +5,14 @@ import gzip
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import unittest
 
 import numpy
 from cluster import LONG, ROOT, TOOL, ProcessTest
-from test_records import read_safetensors
+from model_files import images_in, labels_in, read_safetensors
 
 DATA = os.environ.get("DOWNPOUR_DATA")
-
-
-def unpacked(path):
-    raw = path.read_bytes()
-    return gzip.decompress(raw) if path.suffix == ".gz" else raw
-
-
-def images_in(path):
-    raw = unpacked(path)
-    count, rows, columns = struct.unpack(">III", raw[4:16])
-    return numpy.frombuffer(raw[16:], "uint8").reshape(count, rows * columns)
-
-
-def labels_in(path):
-    return numpy.frombuffer(unpacked(path)[8:], "uint8")
 
 
 def softmax(outputs):

@@ -9,26 +9,13 @@ import unittest
 import numpy
 import pandas
 from cluster import ROOT, ProcessTest, complete, kill, task_of
+from model_files import read_safetensors
 
 DATA = os.environ.get("DOWNPOUR_DATA")
 
 
 def dense(values, name, inputs):
     return inputs @ values[f"{name}/kernel"] + values[f"{name}/bias"]
-
-
-def read_safetensors(path):
-    raw = pathlib.Path(path).read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + size])
-    values = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        numbers = numpy.frombuffer(raw[8 + size + begin : 8 + size + end], "<f4")
-        values[name] = numbers.reshape(entry["shape"]).astype("float64")
-    return values
 
 
 class RecordsTest(ProcessTest):

@@ -5,6 +5,7 @@
 #include "job/job_file.h"
 #include "schema/text.h"
 #include "tools/cli/checkpoint_option.h"
+#include "tools/cli/onnx_export.h"
 #include "tools/cli/safetensors.h"
 #include "tools/cli/verbs.h"
 
@@ -33,7 +34,8 @@ absl::Status WriteVariables(const LoadedCheckpoint& checkpoint, const std::strin
 int RunExport(const ExportOptions& options, Streams streams) {
   const std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "export", streams);
   if (!checkpoint) return kExitFailed;
-  const absl::Status status = WriteVariables(*checkpoint, options.out);
+  const auto write = options.format == "onnx" ? ExportAsOnnx : WriteVariables;
+  const absl::Status status = write(*checkpoint, options.out);
   if (!status.ok()) {
     return Complain(streams, "export", std::string(status.message()), kExitFailed);
   }
@@ -48,7 +50,7 @@ int RunExport(const ExportOptions& options, Streams streams) {
 std::function<int()> SetUpExport(CLI::App& app, Streams streams) {
   auto options = std::make_shared<ExportOptions>();
   app.add_option("--format", options->format, "File format")
-      ->check(CLI::IsMember({"safetensors"}))
+      ->check(CLI::IsMember({"safetensors", "onnx"}))
       ->capture_default_str();
   AddCheckpointOption(app, &options->checkpoint);
   app.add_option("--out", options->out, "The file to write; replaced in one piece")->required()->type_name("FILE");
@@ -59,7 +61,8 @@ std::function<int()> SetUpExport(CLI::App& app, Streams streams) {
 
 const Verb kExportVerb = {"export", "Write the parameters of a checkpoint for other programs",
                           "  downpour export --job-dir runs/first --out model.safetensors\n"
-                          "  downpour export --job-dir runs/first --checkpoint best --out model.safetensors\n",
+                          "  downpour export --job-dir runs/first --checkpoint best --out model.safetensors\n"
+                          "  downpour export --format onnx --job-dir runs/first --out model.onnx\n",
                           "0 done, 1 there is no valid checkpoint, or the file cannot be written", SetUpExport};
 
 }  // namespace downpour

@@ -2,8 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,17 +14,15 @@
 #include "cluster/output_options.h"
 #include "cluster/terminal.h"
 #include "service/job.h"
-#include "service/service_client.h"
 #include "tools/cli/job_submission.h"
 #include "tools/cli/job_table.h"
 #include "tools/cli/python_packages.h"
-#include "tools/cli/service_options.h"
+#include "tools/cli/service_place.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t kFileColumns = 160;  // of a table that no terminal shows
@@ -34,8 +30,7 @@ constexpr const char* kJobs = "/v1/projects/p/jobs";
 constexpr auto kPause = std::chrono::milliseconds(500);
 
 struct JobsOptions {
-  ServiceSettings service;
-  ServiceAddress elsewhere;
+  ServicePlace place = UsualPlace();
   std::string filter;
   bool as_json = false;
   JobSubmission submission;
@@ -67,9 +62,7 @@ int Submit(const JobsOptions& options, const ServiceClient& service, Streams str
   if (!body.ok()) return Fail(body.status(), streams);
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
   if (const int code = SayState(options, job, streams); code != kExitDone) return code;
-  const bool is_elsewhere = !options.elsewhere.address.empty();
-  const std::string rest = absl::StrCat(" ", options.submission.name, is_elsewhere ? " --service " : " --root ",
-                                        is_elsewhere ? options.elsewhere.address : options.service.root, "\n");
+  const std::string rest = absl::StrCat(" ", options.submission.name, " ", options.place.Words(), "\n");
   streams.err << "Next: downpour jobs describe" << rest << "      downpour jobs stream-logs" << rest;
   return kExitDone;
 }
@@ -169,55 +162,14 @@ int Follow(const JobsOptions& options, const ServiceClient& service, bool with_l
   }
 }
 
-// Where the jobs are: a service that is asked, or its folder.
-void AddPlaceOptions(CLI::App& verb, JobsOptions* options) {
-  verb.add_option("--root", options->service.root, "The service's folder; default: $DOWNPOUR_JOBS")->type_name("DIR");
-  verb.add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
-      ->envname("DOWNPOUR_PYTHON")
-      ->type_name("PROGRAM");
-  verb.add_option("--service", options->elsewhere.address, "The address of a service; default: $DOWNPOUR_SERVICE")
-      ->type_name("https://HOST:PORT");
-  verb.add_option("--token-file", options->elsewhere.token_file, "The service's token, in a file of mode 0600")
-      ->envname("DOWNPOUR_TOKEN_FILE")
-      ->type_name("FILE");
-  verb.add_option("--ca-certificate", options->elsewhere.ca, "Whose word proves the service's certificate, PEM")
-      ->envname("DOWNPOUR_CA_CERTIFICATE")
-      ->type_name("FILE");
-}
-
-std::string FromEnvironment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// What the environment says counts where the command line names no place.
-std::string WhyNoPlace(JobsOptions* options, bool begins) {
-  std::string& root = options->service.root;
-  std::string& address = options->elsewhere.address;
-  if (!root.empty() && !address.empty()) return "--root and --service are two places: name one of them";
-  if (root.empty() && address.empty()) {
-    address = FromEnvironment("DOWNPOUR_SERVICE");
-    if (address.empty()) root = FromEnvironment("DOWNPOUR_JOBS");
-  }
-  if (root.empty() && address.empty()) return "say where the jobs are: --root DIR, or --service https://HOST:PORT";
-  std::error_code ignored;
-  if (address.empty() && !begins && !fs::exists(root, ignored)) {
-    return absl::StrCat("there is no folder ", root, ", so there are no jobs in it: name the one that they were ",
-                        "submitted to by --root DIR");
-  }
-  return "";
-}
-
 std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
   auto options = std::make_shared<JobsOptions>();
-  options->service.backend = UsualBackend();
-  options->service.recalls_backend = true;
   using Action = std::function<int(const ServiceClient&)>;
   auto chosen = std::make_shared<Action>();
   auto begins = std::make_shared<bool>(false);  // where there may be no jobs yet
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
-    AddPlaceOptions(*verb, options.get());
+    AddPlaceOptions(*verb, &options->place);
     if (std::string(name) != "list") verb->add_option("JOB", options->submission.name, "The job's name")->required();
     verb->callback([chosen, begins, action = std::move(action), submits = std::string(name) == "submit"] {
       *chosen = action;
@@ -266,13 +218,10 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       [=](const ServiceClient& service) { return Delete(*options, service, streams); });
   app.require_subcommand(1);
   return [=] {
-    if (const std::string why = WhyNoPlace(options.get(), *begins); !why.empty()) {
+    if (const std::string why = WhyNoPlace(&options->place, *begins); !why.empty()) {
       return Complain(streams, "jobs", why, kExitBadCommandLine);
     }
-    const bool is_elsewhere = !options->elsewhere.address.empty();
-    const absl::StatusOr<ServiceClient> service = is_elsewhere
-                                                      ? ServiceClient::Dial(options->elsewhere)
-                                                      : ServiceClient::Open(options->service, options->elsewhere);
+    const absl::StatusOr<ServiceClient> service = OpenPlace(options->place);
     return service.ok() ? (*chosen)(*service) : Fail(service.status(), streams);
   };
 }

@@ -36,8 +36,8 @@ int Serve(const ServeOptions& options, Streams streams) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
   {
-    const absl::StatusOr<std::unique_ptr<RunningService>> service =
-        RunningService::Open({.root = options.root, .backend = options.backend, .waits_for_root = true}, options.http);
+    const absl::StatusOr<std::unique_ptr<RunningService>> service = RunningService::Open(
+        {.root = options.root, .backend = options.backend, .waits_for_root = true, .opens_models = true}, options.http);
     if (!service.ok()) {
       return Complain(streams, "serve", std::string(service.status().message()),
                       absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);
@@ -66,6 +66,12 @@ std::function<int()> SetUpServe(CLI::App& app, Streams streams) {
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");
   app.add_option("--viewer-token-file", options->http.viewer_token_file,
                  "Likewise, the token of those who may only read, such as Prometheus");
+  app.add_option("--asker-token-file", options->http.asker_token_file,
+                 "Likewise, of those who may ask for predictions and no more");
+  app.add_option("--submitter-token-file", options->http.submitter_token_file,
+                 "Likewise, of those who may submit jobs, and look");
+  app.add_option("--deployer-token-file", options->http.deployer_token_file,
+                 "Likewise, of those who may deploy models, ask for predictions, and look");
   app.add_option("--certificate", options->http.certificate, "A PEM file, for TLS");
   app.add_option("--private-key", options->http.key, "The certificate's, a PEM file");
   AddBackendOptions(app, &options->backend);

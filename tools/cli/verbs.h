@@ -39,6 +39,7 @@ struct Verb {
   std::string also_called = {};  // another word for the verb
 };
 
+extern const Verb kAnswerFilesVerb;
 extern const Verb kCheckVerb;
 extern const Verb kCheckpointVerb;
 extern const Verb kConfigVerb;
@@ -51,6 +52,7 @@ extern const Verb kJobsVerb;
 extern const Verb kKeysVerb;
 extern const Verb kLedgerVerb;
 extern const Verb kLogsVerb;
+extern const Verb kModelsVerb;
 extern const Verb kPredictVerb;
 extern const Verb kRunVerb;
 extern const Verb kScaleVerb;

@@ -122,7 +122,7 @@ TEST(Predictor, SaysWhatItTakes) {
   EXPECT_FALSE(of_columns.inputs[1].is_needed);
   EXPECT_EQ(of_columns.inputs[2].width, 3);
   EXPECT_TRUE(of_columns.inputs[2].is_needed);
-  EXPECT_EQ(of_columns.label, "pay");
+  EXPECT_THAT(of_columns.passed_over, ElementsAre("pay"));
   const auto images = MadePredictor("takes", SmallJob(), Diagonal);
   const Signature& of_images = images->signature();
   EXPECT_EQ(of_images.Find("input"), 0u);

@@ -1,12 +1,14 @@
 #include "runtime/http/bounded_server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <string>
 #include <thread>
 
 namespace {
@@ -49,6 +51,110 @@ TEST(BoundedHttpServerTest, OneThatIsStoppedBeforeItListensNeverDoes) {
   ASSERT_GT(server.bind_to_any_port("127.0.0.1"), 0);
   server.Stop();
   server.Listen();
+}
+
+// A server that keeps connections for /kept, and a client of one connection.
+class KeptConnectionTest : public testing::Test {
+ protected:
+  KeptConnectionTest() {
+    server_.KeepWhere([](const httplib::Request& request) { return request.path.starts_with("/kept"); });
+    const auto read_all = [](const httplib::Request&, httplib::Response& answer, const httplib::ContentReader& reader) {
+      std::string body;
+      reader([&](const char* data, size_t size) {
+        body.append(data, size);
+        return true;
+      });
+      answer.set_content("<" + body + ">", "text/plain");
+    };
+    server_.Post("/kept", read_all);
+    server_.Post("/once", read_all);
+    server_.Post("/kept/unread", [](const httplib::Request&, httplib::Response& answer, const httplib::ContentReader&) {
+      answer.status = 403;
+      answer.set_content("no", "text/plain");
+    });
+    port_ = server_.bind_to_any_port("127.0.0.1");
+    listens_ = std::thread([this] { server_.Listen(); });
+  }
+  ~KeptConnectionTest() override {
+    server_.Stop();
+    listens_.join();
+  }
+  int Dial() const {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
+  }
+  static void Say(int fd, const std::string& text) {
+    EXPECT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  // To the connection's end.
+  static std::string HearAll(int fd) {
+    std::string heard;
+    char block[4096];
+    for (ssize_t got = 0; (got = recv(fd, block, sizeof(block), 0)) > 0;) heard.append(block, static_cast<size_t>(got));
+    close(fd);
+    return heard;
+  }
+  static std::string Post(const std::string& path, const std::string& body, const std::string& more = "") {
+    return "POST " + path + " HTTP/1.1\r\nHost: x\r\n" + more + "Content-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
+  }
+  static int AnswersIn(const std::string& heard) {
+    int count = 0;
+    for (size_t at = 0; (at = heard.find("HTTP/1.1 ", at)) != std::string::npos; ++at) ++count;
+    return count;
+  }
+
+  BoundedHttpServer server_{/*most=*/2, TlsContext(), [](int fd) { return std::to_string(fd); }};
+  int port_ = 0;
+  std::thread listens_;
+};
+
+TEST_F(KeptConnectionTest, TakesOneRequestBehindTheOtherWhereTheyAreKept) {
+  const int fd = Dial();
+  Say(fd, Post("/kept", "one") + Post("/kept", "") + Post("/kept", "three") + Post("/once", "last"));
+  const std::string heard = HearAll(fd);
+  EXPECT_EQ(AnswersIn(heard), 4) << heard;
+  for (const char* part : {"<one>", "<>", "<three>", "<last>"}) EXPECT_NE(heard.find(part), std::string::npos) << part;
+}
+
+TEST_F(KeptConnectionTest, EndsBehindARequestThatIsNotKept) {
+  const int fd = Dial();
+  Say(fd, Post("/once", "one") + Post("/kept", "two"));
+  const std::string heard = HearAll(fd);
+  EXPECT_EQ(AnswersIn(heard), 1) << heard;
+  EXPECT_NE(heard.find("Connection: close"), std::string::npos) << heard;
+}
+
+TEST_F(KeptConnectionTest, WhatABodySaysIsNoRequest) {
+  const std::string hidden = Post("/kept", "hidden");
+  for (const std::string& text :
+       {Post("/kept/unread", hidden),                              // refused before it was read
+        Post("/kept", "two", "Content-Length: 1\r\n") + hidden,    // two lengths
+        Post("/kept", "close", "Connection: close\r\n") + hidden,  // its client wants no more
+        "POST /kept HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+        "GET /kept HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(hidden.size()) + "\r\n\r\n" + hidden}) {
+    const int fd = Dial();
+    Say(fd, text);
+    const std::string heard = HearAll(fd);
+    EXPECT_EQ(AnswersIn(heard), 1) << text << heard;
+    EXPECT_EQ(heard.find("<hidden>"), std::string::npos) << text << heard;
+  }
+}
+
+TEST_F(KeptConnectionTest, IdleOnesMakeRoomForThoseWhoWait) {
+  const int first = Dial(), second = Dial();
+  Say(first, Post("/kept", "one"));
+  Say(second, Post("/kept", "two"));
+  const int third = Dial();  // both threads are held by connections that may say more
+  Say(third, Post("/once", "three"));
+  EXPECT_NE(HearAll(third).find("<three>"), std::string::npos);
+  close(first);
+  close(second);
 }
 
 TEST(TakesGzipTest, ByNameAndWithAWeightAboveZero) {

@@ -1,0 +1,149 @@
+// ModelService: the models that a service answers from, their versions, and the thread on which versions are deployed.
+//
+//   absl::StatusOr<std::unique_ptr<ModelService>> models = ModelService::Open(look_up);
+//   (*models)->CreateModel(model);
+//   (*models)->CreateVersion(version);            // an operation; the version answers once it has ended
+//   std::shared_ptr<const ServedVersion> served = (*models)->Take("m", /*version=*/"").value();
+//   served->predictor->Predict(batch);            // this version to its end, whatever becomes of the model meanwhile
+//
+// Order: what a call did is on the disk when it returns. A version's files are pinned (deployed_files.h), opened and
+//   have answered a first row before it is READY, or the default. The first version that is ready is the default.
+// Cost: of Take a lock and two look-ups. A version is opened when it is first asked for, or by OpenAll.
+// Errors: ALREADY_EXISTS, NOT_FOUND with the name; FAILED_PRECONDITION for the default version while there are others,
+//   for a model with versions, and for a version that is not ready; ABORTED for an outdated etag; UNAVAILABLE where a
+//   version is not open within kPatience; those of ModelStore, DeployedFiles and OpenPredictor.
+// Threads: any.
+// Tests: tests/process/test_predictions.py.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "predict/predictor.h"
+#include "service/deployed_files.h"
+#include "service/model_store.h"
+#include "service/prediction_meter.h"
+
+namespace downpour {
+
+// A version that answers.
+struct ServedVersion {
+  std::string model, version;
+  std::shared_ptr<const Predictor> predictor;
+  std::shared_ptr<PredictionMeter> meter;
+  bool logs_requests = false;
+};
+
+struct VersionStatus {
+  ModelVersion version;
+  bool is_default = false;
+  bool is_open = false;
+  std::shared_ptr<const PredictionMeter> meter;
+};
+
+struct ModelStatus {
+  Model model;
+  std::vector<VersionStatus> versions;   // by name
+  const VersionStatus* Default() const;  // null: there is none
+};
+
+class ModelService {
+ public:
+  static constexpr auto kPatience = std::chrono::seconds(10);
+  static constexpr size_t kMostModels = 1000, kMostVersions = 1000;  // of all models together
+
+  static absl::StatusOr<std::unique_ptr<ModelService>> Open(OriginLookup look_up);
+  ~ModelService();
+
+  absl::StatusOr<ModelStatus> CreateModel(Model model);
+  absl::StatusOr<ModelStatus> Find(const std::string& model) const;
+  absl::StatusOr<VersionStatus> FindVersion(const std::string& model, const std::string& version) const;
+  std::vector<ModelStatus> All() const;  // by name
+  using ChangeModel = std::function<absl::Status(Model*)>;
+  using ChangeVersion = std::function<absl::Status(ModelVersion*)>;
+  absl::StatusOr<Operation> UpdateModel(const std::string& model, const ChangeModel& change);
+  absl::StatusOr<Operation> DeleteModel(const std::string& model);
+
+  // Returns at once, with an operation that is under way.
+  absl::StatusOr<Operation> CreateVersion(ModelVersion version);
+  absl::StatusOr<Operation> UpdateVersion(const std::string& model, const std::string& version,
+                                          const ChangeVersion& change);
+  absl::StatusOr<Operation> DeleteVersion(const std::string& model, const std::string& version);
+  absl::StatusOr<VersionStatus> SetDefault(const std::string& model, const std::string& version);
+
+  absl::StatusOr<Operation> FindOperation(const std::string& name) const;
+  std::vector<Operation> Operations() const;  // newest first
+  // As it is once it has ended, or that time is over.
+  absl::StatusOr<Operation> WaitFor(const std::string& operation, std::chrono::milliseconds most) const;
+
+  // Empty version: the default one.
+  absl::StatusOr<std::shared_ptr<const ServedVersion>> Take(const std::string& model, const std::string& version);
+  // Where the files of a version that is ready lie. Empty version: the default one.
+  absl::StatusOr<std::string> PlaceOf(const std::string& model, const std::string& version) const;
+  // Begins to open all versions that are ready, and returns.
+  void OpenAll();
+  bool IsOpen() const;  // all that OpenAll began with
+  const std::string& root() const { return look_up_.root; }
+
+ private:
+  struct VersionEntry {
+    ModelVersion version;
+    std::shared_ptr<const ServedVersion> served = {};  // none: not open
+    std::shared_ptr<PredictionMeter> meter = std::make_shared<PredictionMeter>();
+    bool is_being_opened = false;
+    absl::Status why_not_open = absl::OkStatus();
+  };
+  struct ModelEntry {
+    Model model;
+    std::map<std::string, VersionEntry> versions;
+  };
+  struct Task {
+    std::string model, version;
+    std::string operation = {};  // empty: it is to be opened alone
+  };
+
+  ModelService(OriginLookup look_up, std::unique_ptr<ModelStore> store)
+      : look_up_(std::move(look_up)), files_(look_up_.root), store_(std::move(store)) {}
+  static absl::Status NoneIsReady(const std::string& model);
+  absl::Status TakeUp();
+  void Work();
+  void Deploy(const Task& task);
+  absl::StatusOr<std::shared_ptr<const Predictor>> PinAndOpen(ModelVersion* version) const;
+  absl::StatusOr<std::shared_ptr<const Predictor>> OpenPinned(const ModelVersion& version) const;
+  void OpenNow(const std::string& model, const std::string& version, std::unique_lock<std::mutex>& hold);
+
+  // With the lock held.
+  absl::StatusOr<ModelEntry*> EntryOf(const std::string& model);
+  absl::StatusOr<VersionEntry*> EntryOf(const std::string& model, const std::string& version);
+  Operation NewOperation(OperationType type, const std::string& model, const std::string& version);
+  absl::Status Write(const ModelChanges& changes);
+  static ModelStatus StatusOf(const ModelEntry& entry);
+  std::shared_ptr<const ServedVersion> Serve(const ModelEntry& model, const VersionEntry& version,
+                                             std::shared_ptr<const Predictor> predictor) const;
+
+  const OriginLookup look_up_;
+  const DeployedFiles files_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;  // tasks, operations and what is open
+  std::unique_ptr<ModelStore> store_;
+  std::map<std::string, ModelEntry> models_;
+  std::map<std::string, Operation> operations_;
+  std::deque<std::string> newest_operations_;  // their names, the newest last
+  std::deque<Task> tasks_;
+  size_t to_open_ = 0;  // of OpenAll
+  bool ends_ = false;
+  std::thread works_;  // last: it uses the others
+};
+
+}  // namespace downpour

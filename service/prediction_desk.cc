@@ -1,0 +1,81 @@
+#include "service/prediction_desk.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/posix/process.h"
+#include "service/http_answer.h"
+
+namespace downpour {
+namespace {
+
+// The predictor of a version, which remembers how many rows it was asked.
+class CountingPredictor final : public Predictor {
+ public:
+  explicit CountingPredictor(const Predictor& other) : other_(other) {}
+  absl::StatusOr<OutputBatch> Predict(const InputBatch& batch) const override {
+    rows_ += batch.rows;
+    return other_.Predict(batch);
+  }
+  const Signature& signature() const override { return other_.signature(); }
+  const std::string& model_name() const override { return other_.model_name(); }
+  const std::string& origin() const override { return other_.origin(); }
+  size_t most_rows() const override { return other_.most_rows(); }
+  uint64_t bytes_held() const override { return other_.bytes_held(); }
+  uint64_t rows() const { return rows_; }
+
+ private:
+  const Predictor& other_;
+  mutable uint64_t rows_ = 0;  // of one request, on its thread
+};
+
+}  // namespace
+
+PredictionDesk::PredictionDesk(ModelService& models)
+    : models_(models),
+      log_(models.root()),
+      turns_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
+
+bool PredictionDesk::TakeTurn() {
+  std::unique_lock hold(mutex_);
+  if (!free_.wait_for(hold, kPatience, [this] { return turns_ > 0; })) return false;
+  --turns_;
+  return true;
+}
+
+void PredictionDesk::EndTurn() {
+  {
+    const std::lock_guard hold(mutex_);
+    ++turns_;
+  }
+  free_.notify_one();
+}
+
+absl::Status PredictionDesk::Ask(const PredictionRequest& request, const Question& question) {
+  const auto begun = PredictionMeter::Clock::now();
+  const absl::StatusOr<std::shared_ptr<const ServedVersion>> served = models_.Take(request.model, request.version);
+  if (!served.ok()) return served.status();
+  const CountingPredictor predictor(*(*served)->predictor);
+  absl::Status status = absl::UnavailableError("all cores are busy with predictions: ask again");
+  if (TakeTurn()) {
+    status = question(**served, predictor);
+    EndTurn();
+  }
+  const auto now = PredictionMeter::Clock::now();
+  const PredictionOutcome outcome{
+      .rows = predictor.rows(), .ok = status.ok(), .seconds = std::chrono::duration<double>(now - begun).count()};
+  const int64_t unix_ms = UnixMs();
+  (*served)->meter->Count(outcome, now, unix_ms);
+  if ((*served)->logs_requests) {
+    log_.Add({.model = (*served)->model,
+              .version = (*served)->version,
+              .peer = request.peer,
+              .rows = outcome.rows,
+              .code = HttpCodeOf(status),
+              .seconds = outcome.seconds},
+             unix_ms);
+  }
+  return status;
+}
+
+}  // namespace downpour

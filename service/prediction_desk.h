@@ -1,0 +1,58 @@
+// PredictionDesk: how every protocol's request comes to a version: which one, when it has its turn, how long it took.
+//
+//   PredictionDesk desk(models);
+//   const absl::Status asked = desk.Ask({.model = "m", .peer = request.remote_addr}, [&](const ServedVersion& served,
+//       const Predictor& predictor) { return ...; });
+//
+// Order: the version is taken once, so that an answer is of one version. As many requests compute at a time as the
+//   machine has cores. The others wait for their turn, and each is taken as soon as one is done.
+// Errors: UNAVAILABLE for one that waited kPatience for its turn; those of ModelService::Take and of what is asked.
+// Threads: any.
+// Tests: tests/process/test_predictions.py.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "service/model_service.h"
+#include "service/request_log.h"
+
+namespace downpour {
+
+// The old service took 1.5 MB. A row of 784 numbers has about 5 KB as JSON and 3 KB as a binary tensor.
+inline constexpr size_t kMostPredictionBytes = size_t{4} << 20;
+
+struct PredictionRequest {
+  std::string model;
+  std::string version = {};  // empty: the default one
+  std::string peer = {};
+};
+
+class PredictionDesk {
+ public:
+  static constexpr auto kPatience = std::chrono::seconds(10);
+
+  explicit PredictionDesk(ModelService& models);
+
+  // `predictor` counts the rows that it is asked. It is that of `served`.
+  using Question = std::function<absl::Status(const ServedVersion& served, const Predictor& predictor)>;
+  absl::Status Ask(const PredictionRequest& request, const Question& question);
+
+  ModelService& models() { return models_; }
+
+ private:
+  bool TakeTurn();
+  void EndTurn();
+
+  ModelService& models_;
+  RequestLog log_;
+  std::mutex mutex_;
+  std::condition_variable free_;
+  int turns_;  // that are free
+};
+
+}  // namespace downpour
