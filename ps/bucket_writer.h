@@ -33,7 +33,7 @@ class BucketWriter {
   // CHECKs that `part_bytes` hold a row of each table.
   BucketWriter(const std::vector<TableSpec>& tables, uint32_t bucket, size_t part_bytes, Append append);
 
-  // The bucket's own record, which comes before its rows. `version`: updates that its rows have had, as Adam counts them.
+  // The bucket's own record, which comes before its rows. `version`: updates that they have had, as Adam counts them.
   absl::Status Begin(SliceId slice, uint64_t version = 0);
   // A row as it lies, of the table's shape. CHECKs that the key belongs to the bucket and a table is left.
   absl::Status Add(uint64_t key, const std::byte* row);

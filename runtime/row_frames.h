@@ -54,13 +54,8 @@ absl::Status CheckGradients(const Payload& frame, absl::Span<const uint32_t> wid
 // Whether every key of a frame, which was checked, is in that bucket.
 bool AreInBucket(const Payload& frame, size_t tables, uint32_t bucket, uint32_t buckets);
 
-<<<<<<< HEAD
 // What a step needs of one bucket, keys and rows. CANCELLED with the remedy where that is too much, since it would be
 // so at any worker.
-=======
-// What a step needs of one bucket, keys and rows. CANCELLED with the remedy where that is too much: it would be so at
-// any worker.
->>>>>>> origin/HEAD
 absl::Status CheckRowsOfBucket(size_t bytes);
 
 // Of a frame of keys, from its counts alone: of the rows that answer it. 0 for one that is none.

@@ -4,7 +4,8 @@
 //   file.WriteAt(0, bytes);                      // anywhere, in any order
 //   if (absl::Status status = file.Commit(); !status.ok()) return status;
 //
-// Errors: where the path is no regular file it is left as it is. Else the disk's first, naming the path, from Commit. Then the path is as it was; so it is without a Commit.
+// Errors: the disk's first, naming the path, from Commit. Then the path is as it was; so it is without a Commit, and
+//   where it is a device, a pipe or a link, which is somebody's.
 // Tests: tests/unit/tools/cli/verb_export_test.cc.
 #pragma once
 
