@@ -140,8 +140,8 @@ TEST_F(EarlierJobTest, RowsOfAdamBringTheCountOfTheirUpdates) {
 TEST_F(EarlierJobTest, AGroupThatWasNotCompleteIsNotTakenAlong) {
   const std::string sync = "training: {consistency: sync, optimizer: {name: momentum}}\n";
   const std::string dense =
-      "name: d\nmodel: {layers: [{name: out, dense: {units: 3}}]}\ndata: {train: {images: /a, "
-      "labels: /b}}\n" +
+      "name: d\nmodel: {inputs: [{name: image, shape: [2, 2, 1]}], layers: [{dense: {units: 3}}]}\n"
+      "data: {train: {images: /a, labels: /b}}\n" +
       sync;
   JobSpec job = ParseJob(dense, "dense").job;
   MakeCheckpoint(from_, job, {1, 9}, [](size_t, int64_t) { return 0.5f; });
