@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import textwrap
@@ -11,9 +10,9 @@ import unittest
 import slurm_cluster
 import ssh_hosts
 from cluster import LONG, ROOT
+from gcloud_client import GCLOUD, environment_of
 from job_service import ServiceTest
 
-GCLOUD = shutil.which("gcloud")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 TASK = """
     import argparse
@@ -49,14 +48,7 @@ class GcloudCase(ServiceTest):
         package.mkdir()
         (package / "__init__.py").touch()
         (package / "task.py").write_text(textwrap.dedent(TASK))
-        self.environment = os.environ | {
-            "CLOUDSDK_CONFIG": str(self.folder / "gcloud"),
-            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_PROJECT": "p",
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-        }
-        for api in ("ML", "STORAGE", "LOGGING"):
-            self.environment[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}"] = f"http://{self.address}/"
+        self.environment = environment_of(self.folder, self.address)
 
     def jobs(self, words, expected=0):
         """What `gcloud ai-platform jobs WORDS` says on stdout and stderr."""

@@ -1,16 +1,14 @@
 """gcloud deploys models and asks them: the client of AI Platform, which nobody here wrote."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import unittest
 
 from cluster import LONG
+from gcloud_client import GCLOUD, environment_of
 from prediction_service import PredictionCase
-
-GCLOUD = shutil.which("gcloud")
 
 
 @unittest.skipUnless(GCLOUD, "there is no gcloud here")
@@ -18,14 +16,7 @@ class GcloudPredictionsTest(PredictionCase):
     def setUp(self):
         super().setUp()
         self.start_service()
-        self.environment = os.environ | {
-            "CLOUDSDK_CONFIG": str(self.folder / "gcloud"),
-            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_PROJECT": "p",
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-        }
-        for api in ("ML", "STORAGE", "LOGGING"):
-            self.environment[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}"] = f"http://{self.address}/"
+        self.environment = environment_of(self.folder, self.address)
         shutil.copytree(self.trained / "first", self.root / "storage/models/wd1")
         shutil.copytree(self.trained / "second", self.root / "storage/models/wd2")
         (self.folder / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in self.rows))
