@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -193,6 +194,18 @@ uint8_t DrawDigit(uint64_t seed, uint64_t index, Difficulty difficulty, uint8_t*
   return label;
 }
 
+namespace {
+
+// One that is there stays: somebody may have changed it.
+absl::Status WriteJob(const std::string& path) {
+  if (std::filesystem::exists(path)) return absl::OkStatus();
+  std::ofstream file(path);
+  file << DigitsJob() << std::flush;
+  return file ? absl::OkStatus() : absl::UnavailableError("cannot write " + path);
+}
+
+}  // namespace
+
 absl::Status WriteDigits(const std::string& folder, uint64_t seed, Difficulty difficulty) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -215,7 +228,7 @@ absl::Status WriteDigits(const std::string& folder, uint64_t seed, Difficulty di
     if (status.ok()) status = WriteIdx(path + "-labels-idx1-ubyte", {split.count}, labels);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  return WriteJob(folder + "/job.yaml");
 }
 
 }  // namespace downpour

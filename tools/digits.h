@@ -23,7 +23,11 @@ enum class Difficulty { kUsual, kHard };
 uint8_t DrawDigit(uint64_t seed, uint64_t index, Difficulty difficulty, uint8_t* pixels);
 
 // Writes train-images-idx3-ubyte, train-labels-idx1-ubyte (60,000), t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte
-// (10,000) into `folder`, which is made if need be.
+// (10,000) into `folder`, which is made if need be, and beside them job.yaml, a job that trains on them, unless it is
+// there.
 absl::Status WriteDigits(const std::string& folder, uint64_t seed, Difficulty difficulty);
+
+// That job: deploy/jobs/digits-mlp.yaml, with the paths that it has beside these four files.
+const char* DigitsJob();
 
 }  // namespace downpour

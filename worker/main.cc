@@ -23,8 +23,9 @@ ABSL_FLAG(std::string, device, "auto",
           "where to compute: cpu, cuda:N, or auto: of the GPUs that answer the one numbered --index modulo how many "
           "there are, which is fair among workers numbered one after the other on each host; where no GPU answers cpu");
 
-ABSL_FLAG(std::string, python, "python3",
-          "the Python that runs the code of a job that has some: a path, or a name that PATH finds");
+ABSL_FLAG(std::string, python, "",
+          "the Python that runs the code of a job that has some: a path, or a name that PATH finds; default: the "
+          "environment variable DOWNPOUR_PYTHON, else python3");
 
 ABSL_DECLARE_FLAG(std::string, cluster);
 
@@ -32,6 +33,12 @@ ABSL_FLAG(std::string, code_folder, "",
           "where the Python code of jobs is unpacked, for all workers of this user here; default: below ~/.cache");
 
 namespace {
+
+std::string Interpreter() {
+  const char* const named = std::getenv("DOWNPOUR_PYTHON");
+  if (const std::string flag = absl::GetFlag(FLAGS_python); !flag.empty()) return flag;
+  return named != nullptr && *named != '\0' ? named : "python3";
+}
 
 // Which GPUs the user's Python code sees: with auto, all of them.
 std::vector<std::pair<std::string, std::string>> VisibleGpus(const std::string& wish) {
@@ -67,7 +74,7 @@ int main(int argc, char** argv) {
   const std::string code_folder = absl::GetFlag(FLAGS_code_folder);
   const bool is_launched = absl::GetFlag(FLAGS_cluster) != "none" && std::getenv("TF_CONFIG") != nullptr;
   auto python = std::make_unique<PythonComputer>(
-      PythonOptions{.interpreter = absl::GetFlag(FLAGS_python),
+      PythonOptions{.interpreter = Interpreter(),
                     .code_folder = code_folder.empty() ? DefaultCodeFolder() : code_folder,
                     .environment = VisibleGpus(absl::GetFlag(FLAGS_device)),
                     .chief = options.member.chief,

@@ -11,23 +11,26 @@ import subprocess
 from typing import IO, Any, Optional, Sequence, Union
 
 from downpour.errors import ToolError, ToolNotFound
+from downpour.programs import bundled
 
 Path = Union[str, "os.PathLike[str]"]
 
 
 class Tool:
-    """`path`, else the environment variable DOWNPOUR_TOOL, else `downpour` in the PATH. Raises ToolNotFound.
+    """`path`, else the environment variable DOWNPOUR_TOOL, else what this package brought, else `downpour` in the PATH.
+    Raises ToolNotFound.
 
     Each child has a session of its own, so a Ctrl-C in the terminal or a notebook's interrupt does not reach it.
     """
 
     def __init__(self, path: Optional[Path] = None) -> None:
-        wanted = os.path.expanduser(os.fspath(path or os.environ.get("DOWNPOUR_TOOL") or "downpour"))
+        named = path or os.environ.get("DOWNPOUR_TOOL")
+        wanted = os.path.expanduser(os.fspath(named or bundled("downpour") or "downpour"))
         found = shutil.which(wanted)
         if found is None:
             where = wanted if os.sep in wanted else f"{wanted} in the PATH"
             raise ToolNotFound(
-                f"there is no program {where}: install Downpour (meson install -C build), "
+                f"there is no program {where}: install Downpour (its wheel, or meson install -C build), "
                 "or name its tool by tool=PATH or by the environment variable DOWNPOUR_TOOL"
             )
         self.path = os.path.abspath(found)
