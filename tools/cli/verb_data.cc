@@ -280,7 +280,7 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   auto digits = std::make_shared<DigitsOptions>();
   auto file = std::make_shared<FileOptions>();
   CLI::App* draw = app.add_subcommand("digits", "Draw 60,000 + 10,000 images of digits as IDX files");
-  draw->add_option("--out", digits->out, "Folder for the four files and a job.yaml that trains on them; made if need be")
+  draw->add_option("--out", digits->out, "Folder for four files and the job.yaml that trains on them; made if need be")
       ->required();
   draw->add_option("--seed", digits->seed, "Another seed draws another set; the same one the same bytes")
       ->capture_default_str();
