@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tests/unit/patient_client.h"
 #include "tests/unit/scratch_folder.h"
 
 namespace downpour {
@@ -32,7 +33,7 @@ class JobRoutesTest : public testing::Test {
     if (serves_.joinable()) serves_.join();
   }
   httplib::Result Post(const std::string& path, const std::string& body, const std::string& type) const {
-    return httplib::Client("127.0.0.1", port_).Post(path, body, type);
+    return PatientClient("127.0.0.1", port_).Post(path, body, type);
   }
   // The words of each page.
   std::vector<std::vector<std::string>> Pages(json asked) const {
@@ -93,7 +94,7 @@ TEST_F(JobRoutesTest, AFormIsRefused) {
 }
 
 TEST_F(JobRoutesTest, AJobWithoutTrialsHasNoTrainingOutput) {
-  const httplib::Result answer = httplib::Client("127.0.0.1", port_).Get("/v1/projects/p/jobs/one");
+  const httplib::Result answer = PatientClient("127.0.0.1", port_).Get("/v1/projects/p/jobs/one");
   EXPECT_FALSE(json::parse(answer->body).contains("trainingOutput"));
 }
 

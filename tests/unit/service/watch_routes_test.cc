@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/cluster/fake_chief.h"
+#include "tests/unit/patient_client.h"
 #include "tests/unit/scratch_folder.h"
 
 namespace downpour {
@@ -29,7 +30,7 @@ class WatchRoutesTest : public testing::Test {
     if (serves_.joinable()) serves_.join();
   }
   json StatusOf(const std::string& name) const {
-    const auto answer = httplib::Client("127.0.0.1", port_).Get(absl::StrCat("/v1/projects/p/jobs/", name, "/status"));
+    const auto answer = PatientClient("127.0.0.1", port_).Get(absl::StrCat("/v1/projects/p/jobs/", name, "/status"));
     return answer ? json::parse(answer->body) : json("no answer");
   }
 

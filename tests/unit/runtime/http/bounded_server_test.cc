@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/unit/patient_client.h"
+
 namespace {
 
 std::atomic<int> failing_accepts = 0, accept_error = 0;
@@ -38,7 +40,7 @@ TEST(BoundedHttpServerTest, ServesOnBehindConnectionsThatCouldNotBeTaken) {
     accept_error = error;
     failing_accepts = 3;
     std::thread listens([&] { server.Listen(); });
-    const httplib::Result answer = httplib::Client("127.0.0.1", port).Get("/x");
+    const httplib::Result answer = PatientClient("127.0.0.1", port).Get("/x");
     ASSERT_TRUE(answer) << error;
     EXPECT_EQ(answer->body, "y");
     server.Stop();

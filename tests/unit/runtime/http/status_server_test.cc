@@ -9,6 +9,8 @@
 #include <fstream>
 #include <optional>
 
+#include "tests/unit/patient_client.h"
+
 namespace downpour {
 namespace {
 
@@ -34,7 +36,7 @@ class StatusServerTest : public ::testing::Test {
     }
   }
   httplib::Result Get(const std::string& path, const httplib::Headers& headers = {}) {
-    httplib::Client client(server->address());
+    PatientClient client(server->address());
     return client.Get(path, headers);
   }
 
@@ -67,7 +69,7 @@ TEST_F(StatusServerTest, AServerThatEndsKeepsNobodyWaiting) {
   Open();
   std::optional<int> status;
   std::thread asks([&, address = server->address()] {
-    httplib::Client client(address);
+    PatientClient client(address);
     const httplib::Result result = client.Get("/metrics");
     if (result) status = result->status;
   });
