@@ -42,6 +42,7 @@ struct Verb {
 extern const Verb kAnswerFilesVerb;
 extern const Verb kCheckVerb;
 extern const Verb kCheckpointVerb;
+extern const Verb kCompletionVerb;
 extern const Verb kConfigVerb;
 extern const Verb kDataVerb;
 extern const Verb kDoctorVerb;
