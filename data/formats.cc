@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "data/cifar_records.h"
 #include "data/csv_records.h"
 #include "data/dataset.h"
 #include "data/idx.h"
@@ -37,6 +38,9 @@ constexpr Format kFormats[] = {
     {kIdxFormat, &OpenIdxDataset, nullptr, nullptr, nullptr},
     {kParquetFormat, nullptr, nullptr, &OpenParquet, &LooksLikeParquet},
     {kCsvFormat, nullptr, &OpenCsvRecords, nullptr, nullptr},
+    {kCriteoFormat, nullptr, &OpenCriteoRecords, nullptr, nullptr},
+    {kCifar10Format, nullptr, &OpenCifar10Records, nullptr, nullptr},
+    {kCifar100Format, nullptr, &OpenCifar100Records, nullptr, nullptr},
     {kJsonFormat, nullptr, &OpenJsonRecords, nullptr, &LooksLikeJson},
     {kLibsvmFormat, nullptr, &OpenLibsvmRecords, nullptr, &LooksLikeLibsvm},
     {kTfRecordFormat, nullptr, &OpenTfRecords, nullptr, &LooksLikeTfRecord},

@@ -291,8 +291,9 @@ void RefuseKeys(MapReader& reader, const std::vector<const char*>& keys, const s
 
 void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   MapReader reader(node, "data", errors);
-  const std::vector<std::string> formats = {kIdxFormat,      kCsvFormat,      kJsonFormat,
-                                            kLibsvmFormat,   kTfRecordFormat, kParquetFormat, kPythonFormat};
+  const std::vector<std::string> formats = {kIdxFormat,      kCsvFormat,      kCriteoFormat,  kJsonFormat,
+                                            kLibsvmFormat,   kTfRecordFormat, kParquetFormat, kCifar10Format,
+                                            kCifar100Format, kPythonFormat};
   if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
   const bool is_python = data->format == kPythonFormat;
   if (data->has_records()) {

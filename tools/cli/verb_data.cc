@@ -259,7 +259,8 @@ int ShowFile(const FileOptions& options, const std::string& verb, ShowData show,
 void AddDialectOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--format", options->format, "By default what the file looks like")
       ->check(CLI::IsMember({std::string(kAuto), std::string(kCsvFormat), std::string(kJsonFormat),
-                             std::string(kLibsvmFormat), std::string(kTfRecordFormat), std::string(kParquetFormat)}))
+                             std::string(kLibsvmFormat), std::string(kTfRecordFormat), std::string(kParquetFormat),
+                             std::string(kCriteoFormat), std::string(kCifar10Format), std::string(kCifar100Format)}))
       ->capture_default_str();
   app.add_option("--separator", options->separator, "Of CSV: auto, tab, or one character")
       ->check([](const std::string& text) {
