@@ -14,23 +14,37 @@ constexpr std::array<uint8_t, 2> kMagic = {0x1f, 0x8b};
 
 }  // namespace
 
-absl::StatusOr<bool> IsPacked(const ByteSource& source) {
-  std::array<uint8_t, 2> magic{};
+absl::StatusOr<Packing> PackingOf(const ByteSource& source) {
+  std::array<uint8_t, 4> magic{};
   const absl::StatusOr<size_t> got = source.Read(0, absl::MakeSpan(magic));
   if (!got.ok()) return got.status();
-  return *got == magic.size() && magic == kMagic;
+  if (*got >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), magic.begin())) return Packing::kGzip;
+  if (*got < magic.size()) return Packing::kNone;
+  uint32_t frame = 0;
+  for (size_t i = 0; i < magic.size(); ++i) frame |= static_cast<uint32_t>(magic[i]) << (8 * i);
+  return frame == ZSTD_MAGICNUMBER || (frame & ZSTD_MAGIC_SKIPPABLE_MASK) == ZSTD_MAGIC_SKIPPABLE_START
+             ? Packing::kZstd
+             : Packing::kNone;
+}
+
+absl::StatusOr<bool> IsPacked(const ByteSource& source) {
+  const absl::StatusOr<Packing> packing = PackingOf(source);
+  if (!packing.ok()) return packing.status();
+  return *packing != Packing::kNone;
 }
 
 absl::StatusOr<size_t> ByteStream::Read(absl::Span<uint8_t> to) {
   if (absl::Status status = begun_ ? absl::OkStatus() : Begin(); !status.ok()) return status;
-  const absl::StatusOr<size_t> got = inflate_ == nullptr ? source_.Read(offset_, to) : Unpack(to);
+  const absl::StatusOr<size_t> got = inflate_ != nullptr  ? Unpack(to)
+                                     : frames_ != nullptr ? UnpackFrames(to)
+                                                          : source_.Read(offset_, to);
   if (got.ok()) offset_ += *got;
   return got;
 }
 
 absl::StatusOr<uint64_t> ByteStream::SkipToEnd() {
   if (absl::Status status = begun_ ? absl::OkStatus() : Begin(); !status.ok()) return status;
-  if (inflate_ == nullptr) return source_.size();
+  if (inflate_ == nullptr && frames_ == nullptr) return source_.size();
   std::vector<uint8_t> some(kSkipped);
   for (size_t got = kSkipped; got == kSkipped;) {
     const absl::StatusOr<size_t> more = Read(absl::MakeSpan(some));
@@ -41,11 +55,16 @@ absl::StatusOr<uint64_t> ByteStream::SkipToEnd() {
 }
 
 absl::Status ByteStream::Begin() {
-  const absl::StatusOr<bool> is_packed = IsPacked(source_);
-  if (!is_packed.ok()) return is_packed.status();
+  const absl::StatusOr<Packing> packing = PackingOf(source_);
+  if (!packing.ok()) return packing.status();
   begun_ = true;
-  if (!*is_packed) return absl::OkStatus();
+  if (*packing == Packing::kNone) return absl::OkStatus();
   packed_.resize(kPiece);
+  if (*packing == Packing::kZstd) {
+    frames_.reset(ZSTD_createDCtx());
+    if (frames_ == nullptr) return absl::ResourceExhaustedError(source_.name() + ": no memory to unpack it");
+    return absl::OkStatus();
+  }
   inflate_ = std::make_unique<inflate_state>();
   isal_inflate_init(inflate_.get());
   return absl::OkStatus();
@@ -97,6 +116,25 @@ absl::StatusOr<size_t> ByteStream::Unpack(absl::Span<uint8_t> to) {
     if (!between_ && had == 0 && more == 0) return Damaged(got, "truncated within what is gzipped");
   }
   return got;
+}
+
+absl::StatusOr<size_t> ByteStream::UnpackFrames(absl::Span<uint8_t> to) {
+  ZSTD_outBuffer out{to.data(), to.size(), 0};
+  while (out.pos < out.size) {
+    if (rest_.pos == rest_.size) {
+      const absl::StatusOr<size_t> more = source_.Read(taken_, absl::MakeSpan(packed_));
+      if (!more.ok()) return more.status();
+      taken_ += *more;
+      rest_ = {packed_.data(), *more, 0};
+    }
+    const bool is_end = rest_.size == 0;
+    if (is_end && between_) break;
+    const size_t before = out.pos, left = ZSTD_decompressStream(frames_.get(), &out, &rest_);
+    if (ZSTD_isError(left) != 0) return Damaged(before, ZSTD_getErrorName(left));
+    between_ = left == 0;
+    if (is_end && out.pos == before) return Damaged(before, "truncated within what is packed by zstd");
+  }
+  return out.pos;
 }
 
 absl::Status ByteStream::Damaged(size_t got, const char* what) const {

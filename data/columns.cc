@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -73,7 +74,8 @@ int64_t KeyOfHash(uint64_t hash) {
   return key == kNoKey ? 0 : key;
 }
 
-ColumnReader::ColumnReader(const DataSpec& data) : specs_(data.columns), label_(data.label), decimal_(data.decimal) {
+ColumnReader::ColumnReader(const DataSpec& data)
+    : specs_(data.columns), label_(data.label), decimal_(data.decimal), keys_(KeyWidthsOf(data)) {
   for (const ColumnSpec& spec : specs_) {
     columns_.push_back({spec.name, spec.kind == ColumnKind::kNumber ? ColumnType::kFloat : ColumnType::kInt64,
                         spec.is_category() ? 1 : spec.numbers, spec.categories()});
@@ -116,39 +118,92 @@ std::vector<ColumnValues> ColumnReader::Room(size_t examples) const {
 }
 
 absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row, std::vector<ColumnValues>* to) const {
-  for (size_t i = 0; i < specs_.size(); ++i) {
-    const ColumnSpec& spec = specs_[i];
-    if (spec.kind == ColumnKind::kVocabulary || spec.kind == ColumnKind::kHash) {
-      std::get<std::vector<int64_t>>((*to)[i])[row] = CategoryOf(i, values);
-      continue;
-    }
-    const FieldValue& value = values[from_[i].front()];
-    if (spec.kind == ColumnKind::kBuckets) {
-      double number = 0;
-      if (absl::Status status = TakeNumber(spec, value, &number); !status.ok()) return status;
-      const auto above = std::upper_bound(spec.boundaries.begin(), spec.boundaries.end(), number);
-      std::get<std::vector<int64_t>>((*to)[i])[row] = above - spec.boundaries.begin();
-      continue;
-    }
-    const auto width = static_cast<size_t>(spec.numbers);
-    if (spec.kind == ColumnKind::kKey) {
-      auto& keys = std::get<std::vector<int64_t>>((*to)[i]);
-      if (from_[i].size() > 1) {
-        keys[row * width] = KeyOfHash(HashOf(i, values));
-        continue;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (absl::Status status = TakeOne(i, values, row, &(*to)[i]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// The label stands behind the columns.
+absl::Status ColumnReader::TakeOne(size_t column, absl::Span<const FieldValue> values, size_t row,
+                                   ColumnValues* to) const {
+  if (column == specs_.size()) return TakeLabel(values[label_from_], row, to);
+  const ColumnSpec& spec = specs_[column];
+  if (spec.kind == ColumnKind::kVocabulary || spec.kind == ColumnKind::kHash) {
+    std::get<std::vector<int64_t>>(*to)[row] = CategoryOf(column, values);
+    return absl::OkStatus();
+  }
+  const FieldValue& value = values[from_[column].front()];
+  if (spec.kind == ColumnKind::kBuckets) {
+    double number = 0;
+    if (absl::Status status = TakeNumber(spec, value, &number); !status.ok()) return status;
+    const auto above = std::upper_bound(spec.boundaries.begin(), spec.boundaries.end(), number);
+    std::get<std::vector<int64_t>>(*to)[row] = above - spec.boundaries.begin();
+    return absl::OkStatus();
+  }
+  const auto width = static_cast<size_t>(spec.numbers);
+  if (spec.kind == ColumnKind::kNumber) {
+    return TakeNumbers(spec, value, absl::MakeSpan(std::get<std::vector<float>>(*to)).subspan(row * width, width));
+  }
+  auto& keys = std::get<std::vector<int64_t>>(*to);
+  if (from_[column].size() == 1) return TakeKeys(spec, value, absl::MakeSpan(keys).subspan(row * width, width));
+  keys[row * width] = KeyOfHash(HashOf(column, values));
+  return absl::OkStatus();
+}
+
+absl::Status ColumnReader::TakeColumns(absl::Span<const FieldColumn> fields, size_t rows, const BadRow& bad,
+                                       std::vector<ColumnValues>* to) const {
+  ColumnRows of(keys_, fields_);
+  std::vector<FieldValue> values(fields_.size());
+  std::map<size_t, absl::Status> wrong;  // of each bad row the first error
+  for (size_t column = 0; column < columns_.size(); ++column) {
+    const std::vector<size_t> label = {label_from_};
+    const std::vector<size_t>& from = column < specs_.size() ? from_[column] : label;
+    if (TakePlainNumbers(column, fields[from.front()], rows, &(*to)[column])) continue;
+    for (size_t row = 0; row < rows; ++row) {
+      absl::Status status;
+      for (const size_t field : from) {
+        absl::StatusOr<FieldValue> value = of.At(field, fields[field], row);
+        if (value.ok()) {
+          values[field] = *value;
+        } else {
+          status = absl::InvalidArgumentError(
+              absl::StrCat("field ", Quoted(fields_[field]), " has ", value.status().message()));
+        }
       }
-      if (absl::Status status = TakeKeys(spec, value, absl::MakeSpan(keys).subspan(row * width, width)); !status.ok()) {
-        return status;
-      }
-      continue;
-    }
-    auto& floats = std::get<std::vector<float>>((*to)[i]);
-    if (absl::Status status = TakeNumbers(spec, value, absl::MakeSpan(floats).subspan(row * width, width));
-        !status.ok()) {
-      return status;
+      if (status.ok()) status = TakeOne(column, values, row, &(*to)[column]);
+      if (!status.ok()) wrong.emplace(row, std::move(status));
     }
   }
-  return label_.column.empty() ? absl::OkStatus() : TakeLabel(values[label_from_], row, &to->back());
+  for (const auto& [row, why] : wrong) {
+    if (absl::Status status = bad(row, why); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+bool ColumnReader::TakePlainNumbers(size_t column, const FieldColumn& field, size_t rows, ColumnValues* to) const {
+  if (column >= specs_.size() || field.is_list || !field.is_there.empty()) return false;
+  const ColumnSpec& spec = specs_[column];
+  const bool is_double = field.type == FieldColumn::Type::kDouble, is_int64 = field.type == FieldColumn::Type::kInt64;
+  if (spec.numbers != 1 || from_[column].size() != 1 || (!is_double && !is_int64)) return false;
+  if (spec.kind == ColumnKind::kKey) {
+    if (!is_int64 || spec.key_is_text) return false;
+    std::copy_n(field.integers.begin(), rows, std::get<std::vector<int64_t>>(*to).begin());
+    return std::find(field.integers.begin(), field.integers.end(), kNoKey) == field.integers.end();
+  }
+  if (spec.kind != ColumnKind::kNumber) return false;
+  std::vector<float>& floats = std::get<std::vector<float>>(*to);
+  const bool is_plain = !spec.least && !spec.most && !spec.log && spec.mean == 0 && spec.deviation == 1;
+  bool are_finite = true;
+  const auto take = [&](const auto& numbers) {
+    for (size_t row = 0; row < rows; ++row) {
+      const auto number = static_cast<double>(numbers[row]);
+      floats[row] = static_cast<float>(is_plain ? number : Transformed(spec, number));
+      are_finite &= std::isfinite(number) && std::isfinite(floats[row]);
+    }
+  };
+  is_double ? take(field.doubles) : take(field.integers);
+  return are_finite;  // otherwise one by one, which tells what is wrong, or fills in what is missing
 }
 
 absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const {

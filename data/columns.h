@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "data/dataset.h"
+#include "data/field_column.h"
 #include "data/record_format.h"
 #include "data/word_hash.h"
 #include "job/data_spec.h"
@@ -43,6 +45,11 @@ class ColumnReader {
   std::vector<ColumnValues> Room(size_t examples) const;
   // `to` is what Room gave. Nothing is promised of that row where it fails.
   absl::Status Take(absl::Span<const FieldValue> values, size_t row, std::vector<ColumnValues>* to) const;
+  // All rows of fields that come by columns, one for each of fields(). `bad` hears of each row that cannot be taken,
+  // in their order; an error of its own is returned.
+  using BadRow = std::function<absl::Status(size_t row, const absl::Status& why)>;
+  absl::Status TakeColumns(absl::Span<const FieldColumn> fields, size_t rows, const BadRow& bad,
+                           std::vector<ColumnValues>* to) const;
 
  private:
   struct Hasher {
@@ -52,6 +59,9 @@ class ColumnReader {
   using Places = std::unordered_map<std::string, int64_t, Hasher, std::equal_to<>>;
 
   size_t PlaceOf(const std::string& field);
+  absl::Status TakeOne(size_t column, absl::Span<const FieldValue> values, size_t row, ColumnValues* to) const;
+  // Whether the column was taken as a whole, as one of plain numbers can be that are all there.
+  bool TakePlainNumbers(size_t column, const FieldColumn& field, size_t rows, ColumnValues* to) const;
   // As many as the column's width; each one that is missing becomes the column's default.
   absl::Status TakeNumbers(const ColumnSpec& spec, const FieldValue& value, absl::Span<float> to) const;
   absl::Status TakeNumber(const ColumnSpec& spec, const FieldValue& value, double* number) const;
@@ -70,7 +80,8 @@ class ColumnReader {
   std::vector<std::string> fields_;
   std::vector<Column> columns_;
   std::vector<std::vector<size_t>> from_;  // of each column: places in fields_
-  std::vector<Places> words_;              // of each column of a vocabulary
+  KeyWidths keys_;
+  std::vector<Places> words_;  // of each column of a vocabulary
   size_t label_from_ = 0;
   Places classes_;  // of words, and of what LabelKey makes of them
 };

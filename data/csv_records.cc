@@ -149,4 +149,20 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenCsvRecords(const DataSpec& data,
   return std::make_unique<CsvRecordFile>(source.name(), std::move(layout), reader.end(), reader.next_line());
 }
 
+absl::StatusOr<std::unique_ptr<RecordFile>> OpenCriteoRecords(const DataSpec& data, const ByteSource& source) {
+  constexpr size_t kIntegers = 13, kWords = 26;
+  const absl::StatusOr<CsvDialect> dialect = GuessCsvDialect(source, '\t');
+  if (!dialect.ok()) return dialect.status();
+  DataSpec criteo = data;
+  criteo.separator = '\t';
+  criteo.header = false;
+  if (dialect->fields == kIntegers + kWords + 1) criteo.fields.emplace_back("label");
+  for (size_t i = 1; i <= kIntegers; ++i) criteo.fields.push_back(absl::StrCat("I", i));
+  for (size_t i = 1; i <= kWords; ++i) criteo.fields.push_back(absl::StrCat("C", i));
+  if (dialect->fields == criteo.fields.size()) return OpenCsvRecords(criteo, source);
+  return absl::InvalidArgumentError(absl::StrCat(source.name(), " is none of Criteo's files: most of its lines have ",
+                                                 Counted(dialect->fields, "field"), " between tabs, and not 40, or 39 ",
+                                                 "without a label"));
+}
+
 }  // namespace downpour

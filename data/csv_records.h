@@ -19,6 +19,10 @@ namespace downpour {
 
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenCsvRecords(const DataSpec& data, const ByteSource& source);
 
+// Criteo's logs of clicks as they are published: fields between tabs without a header, named label, I1 to I13 and C1 to
+// C26. Those of tests lack the label. Source: https://ailab.criteo.com/ressources (the Kaggle and the terabyte set).
+absl::StatusOr<std::unique_ptr<RecordFile>> OpenCriteoRecords(const DataSpec& data, const ByteSource& source);
+
 // c0, c1 and so on.
 std::vector<std::string> NumberedFields(size_t count);
 

@@ -3,15 +3,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "data/cifar_records.h"
 #include "data/csv_records.h"
 #include "data/dataset.h"
 #include "data/idx.h"
 #include "data/jsonl_records.h"
 #include "data/libsvm_records.h"
+#include "data/parquet_module.h"
 #include "data/record_dataset.h"
 #include "data/record_fields.h"
 #include "data/record_format.h"
+#include "data/row_groups.h"
 #include "data/tfrecord_records.h"
+#include "job/data_formats.h"
 #include "job/nearest_name.h"
 #include "schema/text.h"
 
@@ -22,19 +26,24 @@ constexpr size_t kMostShown = 20;     // names of fields in an error
 constexpr size_t kLongestShown = 64;  // of one of them
 
 // The formats of data files: each is one file of code, and one row here. One with records says how a file of it is
-// opened, any other how a set is.
+// opened: how it is cut into them, or how its values lie by columns. Any other says how a set is opened.
 struct Format {
   const char* name;  // as data.format has it
   absl::StatusOr<std::unique_ptr<Dataset>> (*open_set)(const SetFiles& files);
   absl::StatusOr<std::unique_ptr<RecordFile>> (*open_file)(const DataSpec& data, const ByteSource& source);
+  RowGroupOpener open_groups;
   bool (*looks_so)(std::string_view beginning);  // null: nothing in the bytes tells
 };
 constexpr Format kFormats[] = {
-    {kIdxFormat, &OpenIdxDataset, nullptr, nullptr},
-    {kCsvFormat, nullptr, &OpenCsvRecords, nullptr},
-    {kJsonFormat, nullptr, &OpenJsonRecords, &LooksLikeJson},
-    {kLibsvmFormat, nullptr, &OpenLibsvmRecords, &LooksLikeLibsvm},
-    {kTfRecordFormat, nullptr, &OpenTfRecords, &LooksLikeTfRecord},
+    {kIdxFormat, &OpenIdxDataset, nullptr, nullptr, nullptr},
+    {kParquetFormat, nullptr, nullptr, &OpenParquet, &LooksLikeParquet},
+    {kCsvFormat, nullptr, &OpenCsvRecords, nullptr, nullptr},
+    {kCriteoFormat, nullptr, &OpenCriteoRecords, nullptr, nullptr},
+    {kCifar10Format, nullptr, &OpenCifar10Records, nullptr, nullptr},
+    {kCifar100Format, nullptr, &OpenCifar100Records, nullptr, nullptr},
+    {kJsonFormat, nullptr, &OpenJsonRecords, nullptr, &LooksLikeJson},
+    {kLibsvmFormat, nullptr, &OpenLibsvmRecords, nullptr, &LooksLikeLibsvm},
+    {kTfRecordFormat, nullptr, &OpenTfRecords, nullptr, &LooksLikeTfRecord},
 };
 
 absl::StatusOr<const Format*> FindFormat(const std::string& name) {
@@ -59,7 +68,29 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data,
   const absl::StatusOr<const Format*> format = FindFormat(data.format);
   if (!format.ok()) return format.status();
   if ((*format)->open_file != nullptr) return (*format)->open_file(data, source);
+  if ((*format)->open_groups != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source.name(), " is ", data.format, ", which keeps values by columns",
+                     ": it cannot be cut into its records; convert it, as to JSON lines"));
+  }
   return absl::InvalidArgumentError("data.format: files of " + data.format + " have no records");
+}
+
+RowGroupOpener RowGroupOpenerOf(const std::string& format) {
+  const absl::StatusOr<const Format*> found = FindFormat(format);
+  return found.ok() ? (*found)->open_groups : nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<RowGroups>> OpenRowGroups(const std::string& format, const ByteSource& source) {
+  const std::shared_ptr<const ByteSource> not_owned(std::shared_ptr<void>(), &source);
+  absl::StatusOr<std::unique_ptr<RowGroups>> groups = RowGroupOpenerOf(format)(not_owned);
+  if (!groups.ok()) return WithFile(source.name(), groups.status());
+  return groups;
+}
+
+absl::Status WithFile(const std::string& file, const absl::Status& status) {
+  if (status.ok() || status.message().find(file) != absl::string_view::npos) return status;
+  return absl::Status(status.code(), absl::StrCat(file, ": ", status.message()));
 }
 
 absl::StatusOr<std::string> GuessRecordFormat(const ByteSource& source) {

@@ -67,7 +67,7 @@ bool IsPossible(const RecordIndex& index) {
            piece.records <= piece.bytes;
   });
   const bool rises = std::adjacent_find(left_out.begin(), left_out.end(), std::greater_equal<>()) == left_out.end();
-  return pieces && rises && (left_out.empty() || left_out.back() < index.records());
+  return pieces && rises && (left_out.empty() || index.records() == 0 || left_out.back() < index.records());
 }
 
 }  // namespace
@@ -167,18 +167,19 @@ absl::Status WriteIndex(const std::string& path, const RecordIndex& index, const
   return status;
 }
 
-absl::Status CheckIndex(const RecordIndex& index, const std::string& format, const ByteSource& source,
-                        const RecordFile& file) {
+absl::Status CheckIndex(const RecordIndex& index, const std::string& cutting, const ByteSource& source,
+                        uint64_t begin) {
   const auto other = [](const char* what) { return absl::FailedPreconditionError(what); };
-  if (index.cutting != CuttingOf(format, file)) return other("the file is to be read in another way");
+  if (index.cutting != cutting) return other("the file is to be read in another way");
   if (index.size != source.size()) return other("the file has another size");
   if (index.version != source.version()) return other("the file was changed at another time");
   const absl::StatusOr<bool> is_packed = IsPacked(source);
   if (!is_packed.ok()) return is_packed.status();
   if (*is_packed) return absl::OkStatus();
-  const uint64_t end = index.pieces.empty() ? file.begin() : index.pieces.back().offset + index.pieces.back().bytes;
-  const uint64_t begin = index.pieces.empty() ? file.begin() : index.pieces.front().offset;
-  if (begin != file.begin() || end != source.size()) return other("it has not all of the file");
+  const bool is_empty = index.pieces.empty();
+  const uint64_t end = is_empty ? begin : index.pieces.back().offset + index.pieces.back().bytes;
+  if ((!is_empty && index.pieces.front().offset != begin) || end != source.size())
+    return other("it has not all of the file");
   std::string text;
   const size_t samples = std::min(kSamples, index.pieces.size());
   for (size_t i = 0; i < samples; ++i) {

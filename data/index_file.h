@@ -1,7 +1,7 @@
 // A file's index on disk, beside it: FILE.downpour-index (kIndexSuffix).
 //
 //   auto index = ReadIndex(path + kIndexSuffix);
-//   auto fits = CheckIndex(*index, kCsvFormat, *source, **file);
+//   auto fits = CheckIndex(*index, CuttingOf(kCsvFormat, **file), *source, (*file)->begin());
 //
 // Shapes: little-endian. "DPINDEX1"; uint64 size and version of the source; uint32 length and bytes of the cutting;
 //   uint64 offset and line of the first piece; uint64 count of pieces, and for each uint64 checksum, uint32 bytes,
@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/byte_source.h"
-#include "data/record_format.h"
 #include "data/record_index.h"
 
 namespace downpour {
@@ -31,8 +30,7 @@ absl::StatusOr<RecordIndex> ReadIndex(const std::string& path);
 absl::Status WriteIndex(const std::string& path, const RecordIndex& index, const std::string& of);
 
 // Whether the index is of this file as it is now: by size, time of change, and the checksums of some pieces, but these
-// not of a packed file. `source` is the file as it lies there.
-absl::Status CheckIndex(const RecordIndex& index, const std::string& format, const ByteSource& source,
-                        const RecordFile& file);
+// not of a packed file. `source` is the file as it lies there; `begin`: where its first piece has to begin.
+absl::Status CheckIndex(const RecordIndex& index, const std::string& cutting, const ByteSource& source, uint64_t begin);
 
 }  // namespace downpour

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/columns.h"
-#include "data/indexed_file.h"
+#include "data/open_indexed_file.h"
 #include "data/set_files.h"
 #include "data/word_hash.h"
 #include "schema/text.h"
@@ -123,21 +123,20 @@ uint64_t ReadingOf(const DataSpec& data) {
 absl::Status RecordDataset::Open(const DataSpec& data, const std::vector<std::string>& paths) {
   const uint64_t reading = ReadingOf(data);
   for (const std::string& path : paths) {
-    absl::StatusOr<std::unique_ptr<IndexedFile>> opened = IndexedFile::Open(data, path);
+    absl::StatusOr<std::unique_ptr<IndexedFile>> opened = OpenIndexedFile(data, path);
     if (!opened.ok()) return opened.status();
     IndexedFile& file = **opened;
-    if (const auto reader = file.format().NewReader(columns_.fields()); !reader.ok()) return reader.status();
+    if (absl::Status known = file.CheckFields(columns_.fields()); !known.ok()) return known;
     absl::StatusOr<LeftOut> left_out = FindLeftOut(reading, file);
     if (!left_out.ok()) return left_out.status();
-    fingerprint_ = MixAll(fingerprint_, HashWord(file.format().layout()), file.index().pieces.size());
-    for (const Piece& piece : file.index().pieces) fingerprint_ = MixAll(fingerprint_, piece.checksum);
+    fingerprint_ = file.MixedInto(fingerprint_);
     for (const uint64_t record : left_out->records) {
       left_out_.push_back(records_ + record);
       fingerprint_ = MixAll(fingerprint_, record);
     }
-    file.KeepIndex(skip_ > 0 ? *std::move(left_out) : LeftOut(file.index().left_out));
+    file.KeepIndex(skip_ > 0 ? *std::move(left_out) : LeftOut(file.left_out()));
     files_.push_back({*std::move(opened), records_});
-    records_ += files_.back().file->index().records();
+    records_ += files_.back().file->records();
   }
   return absl::OkStatus();
 }
@@ -147,7 +146,7 @@ absl::StatusOr<LeftOut> RecordDataset::FindLeftOut(uint64_t reading, const Index
   const auto are_few = [&](const LeftOut& one) {
     return left_out_.size() + one.records.size() <= static_cast<uint64_t>(skip_);
   };
-  const LeftOut& known = file.index().left_out;
+  const LeftOut& known = file.left_out();
   if (known.reading == reading && are_few(known)) return known;
   LeftOut found{reading, {}};
   const auto bad = [&](uint64_t record, const absl::Status& why) {
@@ -158,7 +157,7 @@ absl::StatusOr<LeftOut> RecordDataset::FindLeftOut(uint64_t reading, const Index
         absl::StrCat("more than ", Counted(static_cast<uint64_t>(skip_), "record"),
                      " cannot be read, which is all that data.skip allows; the first: ", first_left_out_));
   };
-  for (const Piece& piece : file.index().pieces) {
+  for (size_t piece = 0; piece < file.pieces(); ++piece) {
     if (const auto values = file.Decode(columns_, piece, bad); !values.ok()) return values.status();
   }
   return found;
@@ -183,25 +182,24 @@ RecordDataset::Wanted RecordDataset::Find(uint64_t id, size_t example) const {
   const auto above = std::upper_bound(files_.begin(), files_.end(), record,
                                       [](uint64_t wanted, const File& file) { return wanted < file.first; });
   const auto file = static_cast<size_t>(above - files_.begin()) - 1;
-  const RecordIndex& index = files_[file].file->index();
-  const size_t piece = index.PieceOf(record - files_[file].first);
-  return {{file, piece}, static_cast<uint32_t>(record - files_[file].first - index.pieces[piece].first), example};
+  const uint64_t in_file = record - files_[file].first;
+  const size_t piece = files_[file].file->PieceOf(in_file);
+  return {{file, piece}, static_cast<uint32_t>(in_file - files_[file].file->RowsOf(piece).first), example};
 }
 
 absl::StatusOr<std::shared_ptr<const Values>> RecordDataset::Decoded(const PieceCache::Key& key) const {
   if (std::shared_ptr<const Values> kept = cache_.Find(key)) return kept;
   const IndexedFile& file = *files_[key.first].file;
-  const Piece& piece = file.index().pieces[key.second];
-  const std::vector<uint64_t>& left_out = file.index().left_out.records;
+  const std::vector<uint64_t>& left_out = file.left_out().records;
   const auto bad = [&](uint64_t record, const absl::Status& why) {
     return skip_ > 0 && std::binary_search(left_out.begin(), left_out.end(), record) ? absl::OkStatus() : why;
   };
-  absl::StatusOr<Values> values = file.Decode(columns_, piece, bad);
+  absl::StatusOr<Values> values = file.Decode(columns_, key.second, bad);
   if (!values.ok()) return values.status();
   auto decoded = std::make_shared<const Values>(*std::move(values));
   size_t width = 0;
   for (const Column& column : columns()) width += static_cast<size_t>(column.width);
-  cache_.Add(key, decoded, width * piece.records * sizeof(int64_t));
+  cache_.Add(key, decoded, width * file.RowsOf(key.second).count * sizeof(int64_t));
   return decoded;
 }
 

@@ -46,6 +46,7 @@ struct RecordIndex {
   std::vector<Piece> pieces;
   LeftOut left_out;
 
+  // 0 where no piece has any, as of files by columns, whose pieces are their bytes, and which count records themselves.
   uint64_t records() const { return pieces.empty() ? 0 : pieces.back().first + pieces.back().records; }
   size_t PieceOf(uint64_t record) const;  // record < records()
   bool operator==(const RecordIndex&) const = default;

@@ -15,7 +15,9 @@ import tempfile
 from hosts import ROLES, HostError, complain, fail, pack
 
 PROGRAMS = ("downpour", *(f"downpour-{role}" for role in ROLES))
-CUDA_MODULE = "downpour-cuda.so"  # only there where the programs were built with a CUDA toolkit; found beside them
+# Only there where the programs were built with a CUDA toolkit, or with pyarrow; found beside them.
+CUDA_MODULE = "downpour-cuda.so"
+MODULES = {CUDA_MODULE: "tensor", "downpour-parquet.so": "data"}  # and where the build puts them
 HAS_GPU = "test -e /proc/driver/nvidia/version"
 PYTHON = pathlib.Path(__file__).resolve().parents[1] / "python"  # with the package that Python code imports
 LIBRARY = re.compile(r"[A-Za-z0-9._+-]+")
@@ -34,8 +36,9 @@ class Install:
             self.files.append(found)
         prefix = folder.parent if folder.name == "bin" else folder
         installed = [*prefix.glob("lib*/downpour"), *prefix.glob("lib*/*/downpour")]
-        modules = [place / CUDA_MODULE for place in (folder, folder / "tensor", *installed)]
-        self.files += [module for module in modules if module.is_file()][:1]
+        for module, built in MODULES.items():
+            found = [place / module for place in (folder, folder / built, *installed) if (place / module).is_file()]
+            self.files += found[:1]
         content = [file.read_bytes() for file in (*self.files, *sorted(PYTHON.glob("*/*.py")))]
         self.files.append(PYTHON)
         self.digest = hashlib.sha256(b"".join(content)).hexdigest()[:16]

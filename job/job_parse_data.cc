@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "job/data_formats.h"
 #include "job/data_place.h"
 #include "job/job_names.h"
 #include "job/job_parse.h"
@@ -23,6 +24,7 @@ constexpr size_t kMostWords = 100'000;  // of a vocabulary; of all classes toget
 constexpr int64_t kMostCategories = int64_t{1} << 30;
 constexpr int64_t kMostNumbers = int64_t{1} << 18;  // of a field: so many examples of it are read at once
 constexpr double kLargest = 1e30;
+constexpr int64_t kParquetBlock = 8192;  // pages are decoded as a whole, and have some 20,000 rows
 
 // Words of files: a number or true is one too, and so is nothing at all.
 bool ReadWord(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* word) {
@@ -112,15 +114,16 @@ constexpr Named<ColumnKind> kColumnKinds[] = {{ColumnKind::kBuckets, "buckets"},
                                               {ColumnKind::kKey, "key"}};
 
 // How many numbers or keys a field has.
-void ReadWidth(MapReader& reader, bool has_lists, ColumnSpec* column) {
+void ReadWidth(MapReader& reader, const DataSpec& data, ColumnSpec* column) {
   reader.Integer("width", 1, kMostNumbers, &column->numbers);
   if (column->numbers == 1) return;
   if (column->from.size() > 1)
     return reader.Fail(*reader.Find("width"), "width", "fields that are crossed are one key");
-  if (has_lists) return;
-  reader.Fail(*reader.Find("width"), "width",
-              absl::StrCat("a field of csv has one ", column->kind == ColumnKind::kKey ? "key" : "number"),
-              "name a column for each field");
+  if (HasLists(data)) return;
+  reader.Fail(
+      *reader.Find("width"), "width",
+      absl::StrCat("a field of ", data.format, " has one ", column->kind == ColumnKind::kKey ? "key" : "number"),
+      "name a column for each field");
 }
 
 // What a column that is no number has none of.
@@ -135,7 +138,7 @@ void RefuseNumbersKeys(MapReader& reader, const ColumnSpec& column) {
   if (column.is_category()) reader.FailOnlyWith("width", "a number or a key", actual);
 }
 
-ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_lists, JobErrors& errors) {
+ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, const DataSpec& data, JobErrors& errors) {
   ColumnSpec column;
   if (node.Is(YamlNode::Kind::kScalar)) {  // - age
     ReadName(node, path, errors, &column.name);
@@ -158,7 +161,7 @@ ColumnSpec ReadColumn(const YamlNode& node, const std::string& path, bool has_li
     if (const YamlNode* given = reader.Find("default"))
       if (ReadBounded(*given, reader.PathOf("default"), errors, &fill)) column.fill = fill;
   }
-  if (!column.is_category()) ReadWidth(reader, has_lists, &column);
+  if (!column.is_category()) ReadWidth(reader, data, &column);
   if (is_number) {
     ReadClip(reader, errors, &column);
     reader.Flag("log", &column.log);
@@ -178,7 +181,7 @@ void ReadColumns(const YamlNode* node, JobErrors& errors, DataSpec* data) {
   std::set<std::string> names = {"label"};
   for (const YamlNode& item : ItemsOf(node, "data.columns", kMostColumns, errors)) {
     const std::string path = absl::StrCat("data.columns.", data->columns.size());
-    data->columns.push_back(ReadColumn(item, path, data->format != kCsvFormat, errors));
+    data->columns.push_back(ReadColumn(item, path, *data, errors));
     const std::string& name = data->columns.back().name;
     if (name.empty() || names.insert(name).second) continue;
     errors.Add(item, path + ".name",
@@ -288,8 +291,9 @@ void RefuseKeys(MapReader& reader, const std::vector<const char*>& keys, const s
 
 void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   MapReader reader(node, "data", errors);
-  const std::vector<std::string> formats = {kIdxFormat,    kCsvFormat,      kJsonFormat,
-                                            kLibsvmFormat, kTfRecordFormat, kPythonFormat};
+  const std::vector<std::string> formats = {kIdxFormat,      kCsvFormat,      kCriteoFormat,  kJsonFormat,
+                                            kLibsvmFormat,   kTfRecordFormat, kParquetFormat, kCifar10Format,
+                                            kCifar100Format, kPythonFormat};
   if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
   const bool is_python = data->format == kPythonFormat;
   if (data->has_records()) {
@@ -297,8 +301,9 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
     if (const YamlNode* label = reader.Require("label")) ReadLabel(*label, errors, &data->label);
     reader.Integer("skip", 0, kMostCount, &data->skip);
     data->order = DataOrder::kBlocks;
+    if (data->format == kParquetFormat) data->block_examples = kParquetBlock;
   } else {
-    RefuseKeys(reader, {"columns", "label", "skip"}, "format: csv, jsonl, libsvm or tfrecord", data->format);
+    RefuseKeys(reader, {"columns", "label", "skip"}, "a format with records", data->format);
   }
   if (data->format == kCsvFormat) {
     ReadCsv(reader, errors, data);

@@ -79,7 +79,7 @@ void ReadTables(MapReader& model, const DataSpec& data, JobErrors& errors, Model
   if (node == nullptr) return model.FailOnlyWith("tableBuckets", "tables", "this model has none");
   if (!data.has_records() && data.format != kPythonFormat) {
     model.Fail(*node, "tables", "are read by columns of data, but data.format is " + data.format,
-               "use csv, jsonl, libsvm or tfrecord");
+               "use one with records, such as csv or parquet");
   }
   const std::string path = model.PathOf("tables");
   std::set<std::string> names;

@@ -17,7 +17,9 @@
 #include "data/open_source.h"
 #include "data/record_format.h"
 #include "data/record_scan.h"
+#include "data/record_stream.h"
 #include "data/unpacked.h"
+#include "job/data_formats.h"
 #include "predict/predict_json.h"
 #include "predict/row_store.h"
 
@@ -111,38 +113,36 @@ absl::Status PredictBlock(const Predictor& predictor, const RowStore& store, abs
 }
 
 // With the fields of files that lack the label, if these are.
-absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecords(const DataSpec& data, const ByteSource& source) {
-  absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecordFile(data, source);
+absl::StatusOr<std::unique_ptr<RecordStream>> OpenRecords(const DataSpec& data, const ByteSource& source,
+                                                          const std::vector<std::string>& wanted) {
+  absl::StatusOr<std::unique_ptr<RecordStream>> stream = OpenRecordStream(data, source, wanted);
   const auto label = std::find(data.fields.begin(), data.fields.end(), data.label.column);
-  if (file.ok() || label == data.fields.end()) return file;
+  if (stream.ok() || label == data.fields.end()) return stream;
   DataSpec without = data;
   without.fields.erase(without.fields.begin() + (label - data.fields.begin()));
-  absl::StatusOr<std::unique_ptr<RecordFile>> other = OpenRecordFile(without, source);
-  return other.ok() ? std::move(other) : std::move(file);
+  absl::StatusOr<std::unique_ptr<RecordStream>> other = OpenRecordStream(without, source, wanted);
+  return other.ok() ? std::move(other) : std::move(stream);
 }
 
 absl::Status PredictRecords(const Predictor& predictor, const DataSpec& data, const std::string& input,
                             Writer* writer) {
   for (const SignatureInput& one : predictor.signature().inputs) {
-    if (data.format != kCsvFormat || !one.is_list) continue;
-    return absl::InvalidArgumentError(absl::StrCat("column '", one.name, "' has lists, and a field of csv has one ",
-                                                   "value: give JSON lines, with --format jsonl"));
+    if (HasLists(data) || !one.is_list) continue;
+    return absl::InvalidArgumentError(absl::StrCat("column '", one.name, "' has lists, and a field of ", data.format,
+                                                   " has one value: give JSON lines, with --format jsonl"));
   }
   const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenInput(input);
   if (!source.ok()) return source.status();
-  const absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecords(data, **source);
-  if (!file.ok()) return file.status();
   std::vector<std::string> names;
   for (const SignatureInput& one : predictor.signature().inputs) names.push_back(one.name);
-  const absl::StatusOr<std::unique_ptr<RecordReader>> reader = (*file)->NewReader(names);
-  if (!reader.ok()) return reader.status();
-  RecordScanner scanner(**source, **file);
+  const absl::StatusOr<std::unique_ptr<RecordStream>> stream = OpenRecords(data, **source, names);
+  if (!stream.ok()) return stream.status();
   RowStore store(predictor.signature());
   std::vector<std::string> places;
   std::vector<FieldValue> values(names.size());
   for (;;) {
-    std::string_view record;
-    const absl::StatusOr<bool> more = scanner.Next(&record);
+    absl::Status read;
+    const absl::StatusOr<bool> more = (*stream)->Next(absl::MakeSpan(values), &read);
     if (!more.ok()) return more.status();
     if (store.rows() == kBlock || (!*more && store.rows() > 0)) {
       if (absl::Status status = PredictBlock(predictor, store, places, writer); !status.ok()) return status;
@@ -150,10 +150,8 @@ absl::Status PredictRecords(const Predictor& predictor, const DataSpec& data, co
       places.clear();
     }
     if (!*more) return absl::OkStatus();
-    places.push_back(RecordPlace((*source)->name(), scanner.offset(), scanner.line()));
-    if (absl::Status status = (*reader)->Read(record, absl::MakeSpan(values)); !status.ok()) {
-      return AtPlace(places.back(), status);
-    }
+    places.push_back((*stream)->place());
+    if (!read.ok()) return AtPlace(places.back(), read);
     store.AddRow();
     for (size_t i = 0; i < values.size(); ++i) store.at(i) = store.Kept(values[i]);
   }

@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -80,6 +81,22 @@ class FormatsTest(unittest.TestCase):
                             self.assertEqual(float(word), record[name])
                         elif not isinstance(record[name], list):
                             self.assertEqual(word, word_of(record[name]))
+
+    def test_zstd_by_its_own_program(self):
+        if not shutil.which("zstd"):
+            self.skipTest("there is no zstd")
+        rows = [json.dumps({"n": i, "word": str(i) * 20}) + "\n" for i in range(5000)]
+        with open(self.path + ".jsonl", "w") as file:
+            file.writelines(rows)
+        for options in (["-1"], ["-19", "--no-check"], ["--ultra", "-22", "--long=27"], ["-T2", "-B100KB"]):
+            with self.subTest(options=options):
+                command = ["zstd", "-qc", *options, self.path + ".jsonl"]
+                packed = subprocess.run(command, check=True, capture_output=True)
+                with open(self.path, "wb") as file:
+                    file.write(packed.stdout * 2)
+                said, columns = stats(self.path)
+                self.assertEqual((said["format"], said["rows"]), ("jsonl", 10_000))
+                self.assertAlmostEqual(columns["n"]["mean"], 2499.5, 6)
 
     def test_libsvm_by_scikit_learn(self):
         datasets = self.package("sklearn.datasets")

@@ -73,7 +73,7 @@ class SetWriter {
 // people.csv.gz: .csv
 std::string EndingOf(const std::string& path) {
   fs::path name = fs::path(path).filename();
-  if (name.extension() == ".gz") name = name.stem();
+  if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
   return name.extension().string();
 }
 

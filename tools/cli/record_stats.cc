@@ -11,31 +11,36 @@
 #include "data/field_word.h"
 #include "data/record_format.h"
 #include "data/record_scan.h"
+#include "data/record_stream.h"
+#include "data/row_groups.h"
 
 namespace downpour {
 namespace {
 
 constexpr uint64_t kAllRecords = std::numeric_limits<uint64_t>::max();
 
-// Of the first so many records.
-absl::StatusOr<std::vector<std::string>> NamesOf(const ByteSource& source, const RecordFile& file, uint64_t records,
-                                                 bool* has_more) {
+// Of the first so many records, or what the file itself says.
+absl::StatusOr<std::vector<std::string>> NamesOf(const DataSpec& data, const ByteSource& source, uint64_t records) {
+  if (RowGroupOpenerOf(data.format) != nullptr) {
+    const absl::StatusOr<std::unique_ptr<RowGroups>> groups = OpenRowGroups(data.format, source);
+    if (!groups.ok()) return groups.status();
+    return (*groups)->fields();
+  }
+  const absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecordFile(data, source);
+  if (!file.ok()) return file.status();
   std::vector<std::string> names;
   std::set<std::string> seen;
-  RecordScanner scanner(source, file);
+  RecordScanner scanner(source, **file);
   std::string_view record;
-  for (uint64_t i = 0; i < records; ++i) {
+  for (uint64_t i = 0; i < records && names.size() <= kMostShownFields; ++i) {
     const absl::StatusOr<bool> more = scanner.Next(&record);
     if (!more.ok()) return more.status();
     if (!*more) break;
-    absl::StatusOr<std::vector<std::string>> fields = file.FieldsOf(record);
+    absl::StatusOr<std::vector<std::string>> fields = (*file)->FieldsOf(record);
     if (!fields.ok()) continue;  // it is counted when it is read
     for (std::string& field : *fields) {
-      if (seen.contains(field)) continue;
-      *has_more = names.size() == kMostShownFields;
-      if (*has_more) return names;
-      seen.insert(field);
-      names.push_back(std::move(field));
+      if (names.size() > kMostShownFields) break;
+      if (seen.insert(field).second) names.push_back(std::move(field));
     }
   }
   return names;
@@ -47,31 +52,29 @@ absl::Status Visit(const std::string& format, const ByteSource& source, uint64_t
                    const std::function<void(absl::Span<const FieldValue>)>& take) {
   DataSpec data;
   data.format = format;
-  absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecordFile(data, source);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<std::vector<std::string>> all = NamesOf(source, **file, records, has_more);
+  absl::StatusOr<std::vector<std::string>> all = NamesOf(data, source, records);
   if (!all.ok()) return all.status();
   *names = *std::move(all);
-  for (const std::string& name : *names) {
+  *has_more = names->size() > kMostShownFields;
+  if (*has_more) names->resize(kMostShownFields);
+  for (const std::string& name : *names) {  // by which any field may be missing
     ColumnSpec& column = data.columns.emplace_back();
     column.from = {name};
     column.fill = 0;
   }
-  if (file = OpenRecordFile(data, source); !file.ok()) return file.status();  // by which any field may be missing
-  const absl::StatusOr<std::unique_ptr<RecordReader>> reader = (*file)->NewReader(*names);
-  if (!reader.ok()) return reader.status();
-  RecordScanner scanner(source, **file);
-  std::string_view record;
+  const absl::StatusOr<std::unique_ptr<RecordStream>> stream = OpenRecordStream(data, source, *names);
+  if (!stream.ok()) return stream.status();
   std::vector<FieldValue> values(names->size());
+  absl::Status read;
   for (uint64_t taken = 0; taken < records;) {
-    const absl::StatusOr<bool> more = scanner.Next(&record);
+    const absl::StatusOr<bool> more = (*stream)->Next(absl::MakeSpan(values), &read);
     if (!more.ok()) return more.status();
     if (!*more) break;
-    if (const absl::Status read = (*reader)->Read(record, absl::MakeSpan(values)); read.ok()) {
+    if (read.ok()) {
       take(values);
       ++taken;
     } else if (++bad->count == 1) {
-      bad->first = absl::StrCat(RecordPlace(source.name(), scanner.offset(), scanner.line()), ": ", read.message());
+      bad->first = absl::StrCat((*stream)->place(), ": ", read.message());
     }
   }
   return absl::OkStatus();

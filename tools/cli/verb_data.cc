@@ -14,10 +14,11 @@
 #include "cluster/output_options.h"
 #include "cluster/text_table.h"
 #include "data/byte_source.h"
-#include "data/indexed_file.h"
+#include "data/open_indexed_file.h"
 #include "data/open_source.h"
 #include "data/record_format.h"
 #include "data/set_files.h"
+#include "job/data_formats.h"
 #include "job/job_names.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
@@ -90,10 +91,10 @@ int IndexFiles(const FileOptions& options, Streams streams) {
   if (!paths.ok()) return Complain(streams, "data index", std::string(paths.status().message()), kExitFailed);
   for (const std::string& path : *paths) {
     const absl::StatusOr<DataSpec> data = SpecOf(options, path);
-    const auto file = data.ok() ? IndexedFile::Open(*data, path, true) : data.status();
+    const auto file = data.ok() ? OpenIndexedFile(*data, path, true) : data.status();
     const absl::Status written = file.ok() ? (*file)->WriteIndex() : file.status();
     if (!written.ok()) return Complain(streams, "data index", std::string(written.message()), kExitFailed);
-    streams.out << path << kIndexSuffix << ": " << Counted((*file)->index().records(), "record") << "\n";
+    streams.out << path << kIndexSuffix << ": " << Counted((*file)->records(), "record") << "\n";
   }
   return kExitDone;
 }
@@ -258,7 +259,8 @@ int ShowFile(const FileOptions& options, const std::string& verb, ShowData show,
 void AddDialectOptions(CLI::App& app, FileOptions* options) {
   app.add_option("--format", options->format, "By default what the file looks like")
       ->check(CLI::IsMember({std::string(kAuto), std::string(kCsvFormat), std::string(kJsonFormat),
-                             std::string(kLibsvmFormat), std::string(kTfRecordFormat)}))
+                             std::string(kLibsvmFormat), std::string(kTfRecordFormat), std::string(kParquetFormat),
+                             std::string(kCriteoFormat), std::string(kCifar10Format), std::string(kCifar100Format)}))
       ->capture_default_str();
   app.add_option("--separator", options->separator, "Of CSV: auto, tab, or one character")
       ->check([](const std::string& text) {
@@ -272,7 +274,7 @@ void AddDialectOptions(CLI::App& app, FileOptions* options) {
 }
 
 void AddFileOptions(CLI::App& app, FileOptions* options) {
-  app.add_option("FILE", options->file, "CSV, JSON lines, libsvm or TFRecord, gzipped or not")->required();
+  app.add_option("FILE", options->file, "CSV, JSON lines, libsvm or TFRecord, gzipped or not; or Parquet")->required();
   AddDialectOptions(app, options);
 }
 

@@ -79,6 +79,44 @@ TEST(ByteStreamTest, ADamagedByteIsRefused) {
   EXPECT_THAT(Unpacked(packed + "x"), HasSubstr("other bytes follow what is gzipped"));
 }
 
+TEST(ByteStreamTest, FramesOfZstdAreUnpackedInPiecesOfAnySize) {
+  const std::string noise = Noise(700'000), zeros(3'000'000, 0);
+  for (const size_t piece : {size_t{997}, size_t{65536}, size_t{10'000'000}}) {
+    EXPECT_EQ(Unpacked(Frame(noise), piece), noise) << piece;
+    EXPECT_EQ(Unpacked(Frame(zeros) + Frame("") + Frame(noise), piece), zeros + noise) << piece;
+  }
+  const std::string skipped = std::string("\x5a\x2a\x4d\x18\x03\0\0\0abc", 11);
+  EXPECT_EQ(Unpacked(skipped + Frame("a") + skipped + Frame("b")), "ab");
+  EXPECT_EQ(Unpacked("\x28\xb5\x2f"), "\x28\xb5\x2f") << "no frame: it is too short";
+}
+
+TEST(ByteStreamTest, AFrameOfZstdThatIsCutOrDamagedIsRefused) {
+  const std::string first = Frame("one, two, three"), frames = first + Frame("four");
+  for (size_t keep = 4; keep < frames.size(); ++keep) {
+    if (keep == first.size()) continue;  // a whole file
+    EXPECT_THAT(Unpacked(frames.substr(0, keep)), HasSubstr("source: unreadable after byte ")) << keep;
+  }
+  const std::string noise = Frame(Noise(200));
+  for (size_t at = 4; at < noise.size(); ++at) {
+    std::string damaged = noise;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    EXPECT_NE(Unpacked(damaged), Noise(200)) << at;
+  }
+  EXPECT_THAT(Unpacked(frames + "x"), HasSubstr("source: unreadable after byte 19"));
+}
+
+TEST(ByteStreamTest, AWindowBeyondAllBoundsIsRefused) {
+  // A frame of one block whose header asks for a window of 2 TiB.
+  const std::string frame = std::string("\x28\xb5\x2f\xfd\x00\xf8\x09\x00\x00a", 10);
+  EXPECT_THAT(Unpacked(frame), HasSubstr("source: unreadable after byte 0: Frame requires too much memory"));
+}
+
+TEST(ByteStreamTest, ABombTakesMemoryForAPieceAlone) {
+  const TextSource bomb(Frame(std::string(200'000'000, 'a')));
+  ASSERT_LT(bomb.size(), 100'000u);
+  EXPECT_EQ(ByteStream(bomb).SkipToEnd().value(), 200'000'000u);
+}
+
 TEST(ByteStreamTest, SkippedBytesAreCounted) {
   const TextSource packed(Packed(Noise(5'000'000))), plain("abc");
   EXPECT_EQ(ByteStream(packed).SkipToEnd().value(), 5'000'000u);

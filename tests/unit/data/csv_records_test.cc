@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "job/data_formats.h"
 #include "tests/unit/data/scan_records.h"
 
 namespace downpour {
@@ -87,6 +88,25 @@ TEST(CsvRecordsTest, PiecesOfTheFileDoNotShow) {
     expected.push_back(word + "\n");
   }
   EXPECT_EQ(Scan(text, {"c1"}).records, expected);
+}
+
+TEST(CsvRecordsTest, FilesOfCriteoHaveNamesAndMissingValues) {
+  std::string row = "1\t-2\t";
+  for (int i = 2; i <= 13; ++i) absl::StrAppend(&row, i == 3 ? "" : absl::StrCat(i), "\t");
+  for (int i = 1; i <= 26; ++i) {
+    absl::StrAppend(&row, i == 2 ? "" : absl::StrCat("0000000", i % 10), i < 26 ? "\t" : "\n");
+  }
+  DataSpec data;
+  data.format = kCriteoFormat;
+  const auto scan = [&](const std::string& text, const std::vector<std::string>& wanted) {
+    return ScanRecords(text, wanted, data,
+                       [](const FieldValue& value) { return std::string(std::get<std::string_view>(value)); });
+  };
+  EXPECT_THAT(scan(row + row, {"label", "I1", "I3", "I13", "C1", "C2", "C26"}).records,
+              ElementsAre("1|-2||13|00000001||00000006", "1|-2||13|00000001||00000006"));
+  EXPECT_THAT(scan(row.substr(2), {"I1", "C26"}).records, ElementsAre("-2|00000006")) << "as tests have it";
+  EXPECT_THAT(scan("1\t2\t3\n", {"I1"}).error, HasSubstr("source is none of Criteo's files"));
+  EXPECT_THAT(scan("", {"I1"}).error, HasSubstr("source is none of Criteo's files"));
 }
 
 }  // namespace

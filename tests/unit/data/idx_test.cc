@@ -151,7 +151,7 @@ TEST_F(IdxTest, CountsMustAgreeAndFilesMustBeThere) {
   files_.labels = Path("absent");
   EXPECT_NE(Error().find("cannot open " + Path("absent")), std::string::npos) << Error();
   DataSpec unknown;
-  unknown.format = "parquet";
+  unknown.format = "avro";
   EXPECT_FALSE(OpenDataset(unknown, files_).ok());
 }
 

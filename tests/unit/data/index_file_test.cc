@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "data/indexed_file.h"
+#include "data/open_indexed_file.h"
 #include "data/set_files.h"
 #include "data/word_hash.h"
 #include "tests/unit/scratch_folder.h"
@@ -34,7 +34,7 @@ class IndexFileTest : public testing::Test {
     if (!index.ok()) return std::string(index.status().message());
     const auto source = OpenFile(path_).value();
     const auto file = OpenRecordFile(data_, *source).value();
-    return std::string(CheckIndex(*index, data_.format, *source, *file).message());
+    return std::string(CheckIndex(*index, CuttingOf(data_.format, *file), *source, file->begin()).message());
   }
 
   ScratchFolder folder_;
@@ -43,7 +43,7 @@ class IndexFileTest : public testing::Test {
 };
 
 TEST_F(IndexFileTest, WhatIsReadIsWhatWasWritten) {
-  const auto made = IndexedFile::Open(data_, path_).value();
+  const auto made = OpenIndexedFile(data_, path_).value();
   RecordIndex index = made->index();
   EXPECT_EQ(index.records(), 1000u);
   EXPECT_EQ(index.pieces.size(), 8u);
@@ -59,7 +59,7 @@ TEST_F(IndexFileTest, WhatIsReadIsWhatWasWritten) {
 
 TEST_F(IndexFileTest, AnIndexFitsTheFileThatItIsOf) {
   EXPECT_THAT(WhyNot(), HasSubstr("No such file"));
-  ASSERT_TRUE(IndexedFile::Open(data_, path_).value()->WriteIndex().ok());
+  ASSERT_TRUE(OpenIndexedFile(data_, path_).value()->WriteIndex().ok());
   EXPECT_EQ(WhyNot(), "");
   data_.header = false;
   EXPECT_EQ(WhyNot(), "the file is to be read in another way");
@@ -77,7 +77,7 @@ TEST_F(IndexFileTest, AnIndexFitsTheFileThatItIsOf) {
 }
 
 TEST_F(IndexFileTest, ADamagedIndexIsRefused) {
-  const std::string bytes = EncodeIndex(IndexedFile::Open(data_, path_).value()->index());
+  const std::string bytes = EncodeIndex(OpenIndexedFile(data_, path_).value()->index());
   for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(DecodeIndex(bytes.substr(0, size)).ok()) << size;
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string damaged = bytes;
@@ -88,7 +88,7 @@ TEST_F(IndexFileTest, ADamagedIndexIsRefused) {
 
 // One that lies has a right checksum too.
 TEST_F(IndexFileTest, AnIndexThatClaimsWhatCannotBeIsRefused) {
-  const RecordIndex good = IndexedFile::Open(data_, path_).value()->index();
+  const RecordIndex good = OpenIndexedFile(data_, path_).value()->index();
   const auto is_refused = [](const RecordIndex& index) { return !DecodeIndex(EncodeIndex(index)).ok(); };
   EXPECT_FALSE(is_refused(good));
   RecordIndex bad = good;
@@ -115,7 +115,7 @@ TEST_F(IndexFileTest, AnIndexThatClaimsWhatCannotBeIsRefused) {
 
 TEST_F(IndexFileTest, WhoeverMayReadTheFileMayReadItsIndex) {
   chmod(path_.c_str(), 0640);
-  ASSERT_TRUE(IndexedFile::Open(data_, path_).value()->WriteIndex().ok());
+  ASSERT_TRUE(OpenIndexedFile(data_, path_).value()->WriteIndex().ok());
   struct stat at {};
   ASSERT_EQ(stat((path_ + kIndexSuffix).c_str(), &at), 0);
   EXPECT_EQ(at.st_mode & 0777, 0640u);
@@ -124,15 +124,14 @@ TEST_F(IndexFileTest, WhoeverMayReadTheFileMayReadItsIndex) {
 
 // A lie about records that both its seal and the pieces' checksums hold.
 TEST_F(IndexFileTest, AnIndexOfOtherRecordsIsNamedWhenItIsRead) {
-  const auto made = IndexedFile::Open(data_, path_).value();
+  const auto made = OpenIndexedFile(data_, path_).value();
   RecordIndex index = made->index();
   for (Piece& piece : index.pieces) piece.records = std::min<uint32_t>(piece.records, 100);
   ASSERT_TRUE(WriteIndex(path_ + kIndexSuffix, index, path_).ok());
-  const auto file = IndexedFile::Open(data_, path_).value();
+  const auto file = OpenIndexedFile(data_, path_).value();
   data_.label.column = "x";
   const ColumnReader columns(data_);
-  const auto read =
-      file->Decode(columns, file->index().pieces[0], [](uint64_t, const absl::Status& why) { return why; });
+  const auto read = file->Decode(columns, 0, [](uint64_t, const absl::Status& why) { return why; });
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("a.csv:2: has 100 records or more where its index says"));
 }
 

@@ -1,7 +1,8 @@
-// Text as gzip packs it.
+// Text as gzip and zstd pack it.
 #pragma once
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <string>
 
@@ -19,6 +20,16 @@ inline std::string Packed(const std::string& text) {
   deflate(&stream, Z_FINISH);
   packed.resize(stream.total_out);
   deflateEnd(&stream);
+  return packed;
+}
+
+// A frame, with a checksum.
+inline std::string Frame(const std::string& text) {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  std::string packed(ZSTD_compressBound(text.size()), 0);
+  packed.resize(ZSTD_compress2(context, packed.data(), packed.size(), text.data(), text.size()));
+  ZSTD_freeCCtx(context);
   return packed;
 }
 

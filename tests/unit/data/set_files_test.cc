@@ -21,5 +21,25 @@ TEST(SetFilesTest, PatternsBecomeSortedPathsWithoutIndexes) {
             "no file matches " + at + "c*: is the folder there on this host?");
 }
 
+TEST(SetFilesTest, AManifestBecomesWhatItLists) {
+  const ScratchFolder folder;
+  const std::string at = folder.path() + "/";
+  folder.Write("b/2.csv", "");
+  folder.Write("b/1.csv", "");
+  folder.Write("all.manifest", "# of May\r\n/abs/a.csv\n\n  b/*.csv \ns3://bucket/c.csv\nlast.csv");
+  EXPECT_THAT(ExpandFiles({at + "x", at + "all.manifest", at + "y"}).value(),
+              ElementsAre(at + "x", "/abs/a.csv", at + "b/1.csv", at + "b/2.csv", "s3://bucket/c.csv", at + "last.csv",
+                          at + "y"));
+  folder.Write("none.manifest", "\n# nothing\n");
+  EXPECT_EQ(ExpandFiles({at + "none.manifest"}).status().message(), at + "none.manifest lists no files");
+  folder.Write("loop.manifest", "a.csv\nloop.manifest\n");
+  EXPECT_EQ(ExpandFiles({at + "loop.manifest"}).status().message(),
+            at + "loop.manifest:2: lists name files, not other lists");
+  folder.Write("bytes.manifest", "a\n\xff\n");
+  EXPECT_EQ(ExpandFiles({at + "bytes.manifest"}).status().message(),
+            at + "bytes.manifest:2: no path: it is not valid UTF-8");
+  EXPECT_TRUE(absl::IsNotFound(ExpandFiles({at + "absent.manifest"}).status()));
+}
+
 }  // namespace
 }  // namespace downpour

@@ -154,7 +154,7 @@ TEST(JobDataTest, EachFormatHasItsKeys) {
     std::string text = JobOnRecords(of_lists);
     return text.replace(text.find("csv"), 3, format);
   };
-  for (const std::string format : {"jsonl", "libsvm", "tfrecord"}) {
+  for (const std::string format : {"jsonl", "libsvm", "tfrecord", "parquet", "cifar10", "cifar100"}) {
     const JobSpec job = GoodJob(job_of(format));
     EXPECT_EQ(job.data.format, format);
     EXPECT_EQ(job.model.inputs[0].shape, std::vector<int64_t>{4});
@@ -165,6 +165,9 @@ TEST(JobDataTest, EachFormatHasItsKeys) {
     }
   }
   EXPECT_THAT(RefusalOf(job_of("csv")), HasSubstr("data.columns.0.width: a field of csv has one number"));
+  EXPECT_THAT(RefusalOf(job_of("criteo")), HasSubstr("data.columns.0.width: a field of criteo has one number"));
+  EXPECT_EQ(GoodJob(job_of("parquet")).data.block_examples, 8192) << "a page is decoded as a whole";
+  EXPECT_EQ(GoodJob(job_of("jsonl")).data.block_examples, 128);
 }
 
 TEST(JobDataTest, LabelsThatAreNumbersAreComparedAsSuch) {

@@ -56,7 +56,7 @@ training:
   batch_size: 64
   epochs: 0
   epochs: 3
-data: {format: parquet, train: {images: a}}
+data: {format: leveldb, train: {images: a}}
 )";
   EXPECT_THAT(
       ErrorsOf(text),
@@ -71,7 +71,7 @@ data: {format: parquet, train: {images: a}}
                   AllOf(HasSubstr("j.yaml:8:3: training.batch_size: unknown key; did you mean batchSize?")),
                   AllOf(HasSubstr("j.yaml:9:11: training.epochs: is 0, but must lie between 1 and")),
                   AllOf(HasSubstr("j.yaml:10:3: the key epochs stands here a second time, the first in line 9")),
-                  AllOf(HasSubstr("j.yaml:11:16: data.format: is parquet, but must be one of idx")),
+                  AllOf(HasSubstr("j.yaml:11:16: data.format: is leveldb, but must be one of idx")),
                   AllOf(HasSubstr("j.yaml:11:32: data.train.labels: is missing"))));
 }
 

@@ -207,8 +207,8 @@ TEST(JobTablesTest, TablesNeedReadersAndRecords) {
       "name: j\nmodel: {inputs: [{name: x, shape: [4]}], layers: [{dense: {units: 2}}]}\n"
       "data: {train: {images: a, labels: b}}\n";
   EXPECT_THAT(ErrorsWith({"model.tables=[{name: t, width: 1}]"}, idx),
-              testing::Contains("model.tables: are read by columns of data, but data.format is idx; use csv, jsonl, "
-                                "libsvm or tfrecord"));
+              testing::Contains("model.tables: are read by columns of data, but data.format is idx; use one with "
+                                "records, such as csv or parquet"));
   EXPECT_THAT(ErrorsWith({"model.tableBuckets=8"}, idx),
               ElementsAre("model.tableBuckets: means something only with tables, but this model has none"));
   const std::string own =

@@ -1,0 +1,50 @@
+#include "runtime/modules/module_file.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+std::string FolderOfProgram() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  const std::string program(path, length > 0 ? static_cast<size_t>(length) : 0);
+  return program.substr(0, program.find_last_of('/') + 1);
+}
+
+bool MayBeLoaded(const std::string& path) {
+  struct stat program, library;
+  if (stat("/proc/self/exe", &program) != 0 || stat(path.c_str(), &library) != 0) return false;
+  return library.st_uid == 0 || library.st_uid == geteuid() || library.st_uid == program.st_uid;
+}
+
+}  // namespace
+
+const char* Release() { return DOWNPOUR_VERSION; }
+
+std::string FindModule(const ModuleFile& module) {
+  const std::string own = FolderOfProgram();
+  const std::string built = absl::StrCat("../", module.built_in, "/");
+  for (const std::string& folder :
+       {own, own + built, own + "../" + built, own + "../../" + built, std::string(DOWNPOUR_MODULE_DIR "/")}) {
+    const std::string path = folder + module.file;
+    if (access(path.c_str(), R_OK) == 0 && MayBeLoaded(path)) return path;
+  }
+  return "";
+}
+
+absl::StatusOr<void*> LoadModule(const ModuleFile& module, const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return absl::NotFoundError(absl::StrCat(module.file, " cannot be loaded: ", dlerror()));
+  void* const entry = dlsym(library, module.entry);
+  if (entry == nullptr) return absl::NotFoundError(absl::StrCat(path, " is no module of this project"));
+  return entry;
+}
+
+}  // namespace downpour

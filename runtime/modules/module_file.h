@@ -1,0 +1,36 @@
+// Modules: parts of a program that it loads at run time, so that one install serves hosts that have what a part needs
+// and hosts that do not.
+//
+//   const ModuleFile module{.file = "downpour-cuda.so", .built_in = "tensor", .entry = "Entry"};
+//   absl::StatusOr<void*> entry = LoadModule(module, FindModule(module));
+//
+// Errors: NOT_FOUND for a module that is not there, that lacks a library, or that is none of this project, in words
+//   that people understand.
+// Threads: any; a module that was loaded stays.
+// Tests: tests/unit/tensor/device_test.cc, tests/unit/data/parquet_module_test.cc.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace downpour {
+
+// Of this program, which that of a module must be.
+const char* Release();
+
+struct ModuleFile {
+  const char* file;
+  const char* built_in;  // the folder below the build's root where the build puts it
+  const char* entry;     // the function that it offers itself by
+};
+
+// The path of the module: beside the program, where the build puts it for programs and for tests, or where it is
+// installed. Empty: it is nowhere. A module is not taken from just anybody who may write where it is looked for: its
+// owner is root, this user, or the owner of the program.
+std::string FindModule(const ModuleFile& module);
+
+// The module's entry.
+absl::StatusOr<void*> LoadModule(const ModuleFile& module, const std::string& path);
+
+}  // namespace downpour
