@@ -318,6 +318,7 @@ void CheckpointRounds::CommitIfComplete() {
                     .train_examples = head_.data.train_examples,
                     .eval_examples = head_.data.eval_examples,
                     .data_fingerprint = head_.data.fingerprint,
+                    .train_files = head_.data.files,
                     .committed = head_.committed,
                     .files = {},
                     .records = {}};

@@ -47,7 +47,7 @@ struct ChiefParts {
   explicit ChiefParts(ChiefOptions given);
 
   const ChiefOptions options;
-  const JobSpec& job;
+  JobSpec job;  // that of the options, and what its epochs so far were trained on
   const Timing& timing;
   const SliceGrid grid;
 

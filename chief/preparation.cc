@@ -21,7 +21,8 @@ void Preparation::Begin(const Started& started, std::function<void(const Startup
 }
 
 void Preparation::Lead(const Startup::Outcome& outcome) {
-  const JobSpec& job = chief_.options.job;
+  JobSpec& job = chief_.job;
+  job.training.earlier = outcome.earlier;
   // The term is durable by now, so every name that is made of it is new (conversation 11).
   chief_.life.term = outcome.term;
   chief_.members.Begin(chief_.context.now, outcome.term, chief_.journal.record().run);
@@ -48,8 +49,13 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
   initial_ = outcome.initial;
   lost_ = outcome.lost;
   if (!lost_.empty()) chief_.rounds.NoteLoss(lost_);
+  const JobRecord& record = chief_.journal.record();
+  if (record.data) {
+    const std::string source =
+        sources_.empty() ? "the job was begun with" : absl::StrCat("checkpoint ", ToString(sources_.front().round));
+    chief_.data.Recall(*record.data, source, record.data_grow);
+  }
   if (!sources_.empty()) return Resume();
-  if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the job was begun with");
   if (chief_.options.resume && !outcome.goes_on) {
     chief_.context.out.Info("there is no checkpoint to go on from: the job begins again");
   }
@@ -62,7 +68,6 @@ void Preparation::Resume() {
     chief_.failures.Add("chief",
                         absl::StrCat(chief_.store.WhyNot(known), "; the job continues from an older checkpoint"));
   }
-  chief_.data.Recall(DataOf(newest), absl::StrCat("checkpoint ", ToString(newest.round)));
   chief_.resumed.Open(chief_.data.plan(), newest.committed);
   chief_.rounds.Resume(newest);
   chief_.context.out.Info(absl::StrCat("the newest checkpoint is ", CheckpointDir(newest.round)));
@@ -72,6 +77,7 @@ absl::StatusOr<bool> Preparation::Advance() {
   const bool servers_here = chief_.assignment.placed() || chief_.members.AllAlive(TaskRole::kPs);
   if (chief_.data.fixed()) {
     chief_.journal.record().data = chief_.data.shape();
+    chief_.journal.record().data_grow = false;
     chief_.journal.Advance();
   }
   // Conversation 11: the journal has the data before slices are placed for them.

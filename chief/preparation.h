@@ -36,6 +36,7 @@ class Preparation {
  public:
   struct Parts {
     StepContext& context;
+    JobSpec& job;
     const ChiefOptions& options;
     JobLife& life;
     Startup& startup;

@@ -40,9 +40,11 @@ uint32_t TermByClock(int64_t unix_ms) {
 }
 
 // The text of an earlier release lacks what the job file learned since, and means its defaults.
-bool IsSame(const std::string& before, const JobSpec& job) {
+bool IsSame(const std::string& before, JobSpec job) {
   const absl::StatusOr<JobSpec> read = ParseCanonicalJob(before);
-  return read.ok() && CanonicalJob(*read) == CanonicalJob(job);
+  if (!read.ok()) return false;
+  job.training.earlier = read->training.earlier;  // which no job file has
+  return CanonicalJob(*read) == CanonicalJob(job);
 }
 
 }  // namespace
@@ -191,8 +193,9 @@ void Startup::Decide() {
     const Manifest& newest = checkpoints_.valid().front();
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
     if (!AcceptSlices(newest)) return;
-    outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.abandoned);
   }
+  TakeData(is_whole ? &checkpoints_.valid().front() : nullptr);
+  if (is_whole) outcome_.sources = OfPlan(checkpoints_.valid(), job_, *data_, record.abandoned);
   // Behind those: a folder of another job lacks them because it is the wrong one.
   if (!initial_damage_.empty()) {
     return Refuse(kExitFailed,
@@ -258,6 +261,28 @@ bool Startup::AcceptSlices(const Manifest& newest) {
   return false;
 }
 
+// From the journal, which may be ahead of all checkpoints; from the newest one where the journal is not of its plan.
+void Startup::TakeData(const Manifest* newest) {
+  const JobRecord& record = journal_.record();
+  data_ = record.data;
+  data_grow_ = record.data_grow;
+  absl::StatusOr<JobSpec> before = ParseCanonicalJob(record.job);
+  const bool is_known = journal_.found() && data_.has_value() && before.ok();
+  if (newest == nullptr) {
+    if (!is_known || !outcome_.goes_on) data_.reset();
+  } else if (!is_known || OfPlan({*newest}, *before, *data_, record.abandoned).empty()) {
+    data_ = DataOf(*newest);
+    data_grow_ = false;
+    before = ParseCanonicalJob(newest->job);
+  }
+  data_grow_ &= data_.has_value();
+  job_.training.earlier.clear();
+  if (!data_ || !before.ok()) return;
+  DataToResume next = ResumeData(options_.job, *before, *data_, data_grow_);
+  data_grow_ = next.grows;
+  outcome_.earlier = job_.training.earlier = std::move(next.earlier);
+}
+
 void Startup::BeginTerm() {
   outcome_.term = std::max(highest_ + 1, TermByClock(started_.unix_ms));
   std::vector<StorageOp> ops = WriteCopies(kTerm, absl::StrCat(outcome_.term));
@@ -304,7 +329,9 @@ void Startup::BeginJournal() {
   if (!options_.job.training.stop_early || record.ended == NameOf(JobState::kSucceeded)) record.early = {};
   ++record.chiefs;
   if (!record.ended.empty()) record.master.clear();  // whose process went with that end
-  const std::string before = std::exchange(record.job, CanonicalJob(options_.job));
+  record.data = data_;
+  record.data_grow = data_grow_;
+  const std::string before = std::exchange(record.job, CanonicalJob(job_));
   if (record.master.empty() || record.job != before) record.evaluated.clear();  // by other settings, maybe
   record.ended.clear();
   record.why.clear();
@@ -317,8 +344,9 @@ void Startup::BeginJournal() {
 // With what the job was led by before. Who changes its number of workers there means that, not what it was scaled to.
 void Startup::CompareSettings(bool is_known) {
   const std::string& text = is_known || outcome_.sources.empty() ? journal_.record().job : outcome_.sources.front().job;
-  const absl::StatusOr<JobSpec> before = ParseCanonicalJob(text);
+  absl::StatusOr<JobSpec> before = ParseCanonicalJob(text);
   if (!before.ok()) return;
+  before->training.earlier.clear();  // which no job file has
   outcome_.changes = JobChanges(*before, options_.job);
   outcome_.servers_before = before->cluster.parameter_server_count;
   if (before->cluster.worker_count != options_.job.cluster.worker_count) journal_.record().workers = 0;

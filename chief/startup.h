@@ -43,18 +43,19 @@ class Startup {
     std::string why;    // not empty: there is nothing to lead, and the chief is to end
     bool over = false;  // since the job has succeeded: who is still a member may be told
     uint32_t term = 0;
-    bool goes_on = false;                 // with a job that another chief began
-    int64_t servers_before = 0;           // that it had then
-    std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
-    std::optional<Manifest> initial{};    // values that the user gave the job to begin with
-    std::vector<std::string> findings{};  // that do not keep it from leading
-    std::vector<std::string> changes{};   // settings that differ from those of the chief before
-    std::string lost{};                   // why there is none, though there was: no slice may begin from initial values
+    bool goes_on = false;                  // with a job that another chief began
+    std::vector<EarlierEpochs> earlier{};  // epochs that keep the data which the job was begun with: data_plan.h
+    int64_t servers_before = 0;            // that it had then
+    std::vector<Manifest> sources{};       // valid checkpoints of this plan, newest first
+    std::optional<Manifest> initial{};     // values that the user gave the job to begin with
+    std::vector<std::string> findings{};   // that do not keep it from leading
+    std::vector<std::string> changes{};    // settings that differ from those of the chief before
+    std::string lost{};  // why there is none, though there was: no slice may begin from initial values
   };
 
   // The options outlive it.
   Startup(Storage& storage, CheckpointStore& checkpoints, Journal& journal, const ChiefOptions& options)
-      : storage_(storage), checkpoints_(checkpoints), journal_(journal), options_(options) {}
+      : storage_(storage), checkpoints_(checkpoints), journal_(journal), options_(options), job_(options.job) {}
 
   void Run(const Started& started, std::function<void(const Outcome&)> then);
 
@@ -74,6 +75,7 @@ class Startup {
   std::string WhyNothingIsKnown(bool has_checkpoint) const;
   bool AcceptPlan(const std::string& before, const std::string& whose);
   bool AcceptSlices(const Manifest& newest);
+  void TakeData(const Manifest* newest);
   void BeginTerm();
   void Announce();
   void BeginJournal();
@@ -85,6 +87,10 @@ class Startup {
   CheckpointStore& checkpoints_;
   Journal& journal_;
   const ChiefOptions& options_;
+  JobSpec job_;  // that of the options, with what is known of its earlier epochs
+  // What it was trained on so far, or is to be; nothing: nobody knows. The journal has both when this chief leads.
+  std::optional<DataShape> data_;
+  bool data_grow_ = false;
   Started started_;
   std::function<void(const Outcome&)> then_;
   Outcome outcome_;

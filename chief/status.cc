@@ -125,9 +125,9 @@ ProgressReport OfProgress(const ChiefView& chief) {
   report.examples_committed = ledger.examples_committed();
   report.commits = chief.ledger.commits();
   if (chief.data.fixed()) {
-    report.leases = plan.leases_per_epoch() * chief.Epochs();
+    report.leases = plan.EpochBegin(chief.Epochs());
     report.train_examples = plan.train_examples();
-    report.examples = plan.train_examples() * chief.Epochs();
+    report.examples = plan.ExamplesBefore(plan.EpochBegin(chief.Epochs()));
   }
   report.examples_per_second = chief.progress.ExamplesPerSecond(chief.context.now);
   // The last that a job shows is its last epoch's, as fit() returns it.
@@ -137,7 +137,8 @@ ProgressReport OfProgress(const ChiefView& chief) {
 
 std::optional<double> RemainingSeconds(const ChiefView& chief) {
   if (chief.life.state != JobState::kRunning) return std::nullopt;
-  const uint64_t all = chief.data.plan().train_examples() * chief.Epochs();
+  const Plan& plan = chief.data.plan();
+  const uint64_t all = plan.ExamplesBefore(plan.EpochBegin(chief.Epochs()));
   return chief.progress.RemainingSeconds(chief.context.now, all - chief.ledger.examples_committed());
 }
 

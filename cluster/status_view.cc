@@ -37,7 +37,10 @@ std::vector<WaitGroup> GroupWaits(const std::vector<WaitReport>& waits) {
 
 MaybeNumber EpochsDone(const StatusReport& status) {
   const ProgressReport& progress = status.progress;
-  if (progress.examples_committed && progress.train_examples.value_or(0) > 0) {
+  // The first epochs of a job whose data grew have fewer examples.
+  const bool grew = progress.examples && progress.epochs && progress.train_examples &&
+                    *progress.examples != *progress.train_examples * *progress.epochs;
+  if (progress.examples_committed && progress.train_examples.value_or(0) > 0 && !grew) {
     return static_cast<double>(*progress.examples_committed) / static_cast<double>(*progress.train_examples);
   }
   return progress.epoch ? MaybeNumber(*progress.epoch) : std::nullopt;

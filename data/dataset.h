@@ -25,6 +25,7 @@
 #include "absl/types/span.h"
 #include "job/job.h"
 #include "runtime/prng.h"
+#include "schema/data_file.h"
 #include "schema/guess.h"
 
 namespace downpour {
@@ -53,6 +54,8 @@ class Dataset {
   virtual const std::vector<Column>& columns() const = 0;
   // Over every byte that training sees: two copies of one data set have the same, however they are compressed.
   virtual uint64_t fingerprint() const = 0;
+  // The set's files in their order, of formats whose sets grow by further files. Of more than kMostFilesTold the last.
+  virtual std::vector<DataFile> files() const { return {}; }
 
   // The columns are places in columns(); `values` get as many, in that order, each in its column's type. What memory
   // they have is used again. Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the values then.

@@ -65,6 +65,10 @@ class RecordDataset final : public Dataset {
   uint64_t size() const override { return records_ - left_out_.size(); }
   const std::vector<Column>& columns() const override { return columns_.columns(); }
   uint64_t fingerprint() const override { return fingerprint_; }
+  std::vector<DataFile> files() const override {
+    const size_t told = std::min(told_.size(), kMostFilesTold);
+    return {told_.end() - static_cast<ptrdiff_t>(told), told_.end()};
+  }
   absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
                          absl::Span<ColumnValues> values) const override;
 
@@ -92,6 +96,7 @@ class RecordDataset final : public Dataset {
   std::vector<uint64_t> left_out_;  // records of all files, rising
   std::string first_left_out_;      // why
   uint64_t fingerprint_ = 0;
+  std::vector<DataFile> told_;
   mutable PieceCache cache_;
 };
 
@@ -137,6 +142,7 @@ absl::Status RecordDataset::Open(const DataSpec& data, const std::vector<std::st
     file.KeepIndex(skip_ > 0 ? *std::move(left_out) : LeftOut(file.left_out()));
     files_.push_back({*std::move(opened), records_});
     records_ += files_.back().file->records();
+    told_.push_back({path.substr(path.size() - std::min(path.size(), kMaxFileName)), size(), fingerprint_});
   }
   return absl::OkStatus();
 }

@@ -121,6 +121,14 @@ struct MetricSpec {
   bool operator==(const MetricSpec&) const = default;
 };
 
+// The first `epochs` epochs of a job that was resumed with more of them, beyond those of the entry before.
+struct EarlierEpochs {
+  int64_t epochs = 0;
+  uint64_t examples = 0;     // that each of them has, the first ones of the data
+  uint64_t fingerprint = 0;  // of the data as they were
+  bool operator==(const EarlierEpochs&) const = default;
+};
+
 struct TrainingSpec {
   Consistency consistency = Consistency::kAsync;
   int64_t group_size = 1;      // ssp and sync: leases of one group (runtime/plan.h); else 1
@@ -130,8 +138,9 @@ struct TrainingSpec {
   int replicas = 1;                      // only 1 is accepted so far
   int64_t batch_size = 64;
   int64_t epochs = 1;
-  int64_t lease_batches = 16;  // batches of one lease, see runtime/plan.h
-  int64_t push_every = 1;      // batches of one step, as is the next; at most lease_batches
+  std::vector<EarlierEpochs> earlier = {};  // rising; the chief finds them when the job is resumed: data_plan.h
+  int64_t lease_batches = 16;               // batches of one lease, see runtime/plan.h
+  int64_t push_every = 1;                   // batches of one step, as is the next; at most lease_batches
   // If any, a worker takes an optimizer step for each of them alone, and pushes what became of the parameters: their
   // values before less those behind. push_every is 1 then.
   int64_t local_steps = 0;

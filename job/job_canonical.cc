@@ -106,6 +106,10 @@ Json OfTraining(const TrainingSpec& training) {
                {"wire", NameIn(kWireFormats, training.wire)},
                {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
                {"optimizer", OfOptimizer(training.optimizer)}};
+  for (const EarlierEpochs& earlier : training.earlier) {
+    json["earlier"].push_back(
+        {{"epochs", earlier.epochs}, {"examples", earlier.examples}, {"fingerprint", earlier.fingerprint}});
+  }
   if (training.local_steps > 0) {
     json["localSteps"] = training.local_steps;
     json["outer"] = OfOuter(training.outer);

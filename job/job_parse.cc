@@ -156,6 +156,22 @@ void ReadOuterOf(MapReader& reader, JobErrors& errors, TrainingSpec* training) {
 }
 
 // `job`: its cluster and its model.
+void ReadEarlier(MapReader& training, JobErrors& errors, std::vector<EarlierEpochs>* all) {
+  const std::string list = training.PathOf("earlier");
+  for (const YamlNode& item : MaybeItemsOf(training.Find("earlier"), list, kMostEarlier, errors)) {
+    EarlierEpochs earlier;
+    int64_t examples = 0;
+    const int64_t before = all->empty() ? 0 : all->back().epochs;
+    MapReader reader(item, absl::StrCat(list, ".", all->size()), errors);
+    if (reader.Require("epochs") != nullptr) reader.Integer("epochs", before + 1, kMostEpochs, &earlier.epochs);
+    if (reader.Require("examples") != nullptr) reader.Integer("examples", 1, kMostCount, &examples);
+    if (reader.Require("fingerprint") != nullptr) reader.Seed("fingerprint", &earlier.fingerprint);
+    reader.Finish();
+    earlier.examples = static_cast<uint64_t>(examples);
+    all->push_back(earlier);
+  }
+}
+
 void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training", errors);
   const bool consistency_is_known = ReadConsistency(reader, node, job.cluster.worker_count, training);
@@ -165,7 +181,8 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   }
   training->replicas = static_cast<int>(replicas);
   reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
-  reader.Integer("epochs", 1, 1'000'000, &training->epochs);
+  reader.Integer("epochs", 1, kMostEpochs, &training->epochs);
+  ReadEarlier(reader, errors, &training->earlier);
   ReadLease(reader, node, consistency_is_known, training);
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
   reader.Find("stopEarly");  // read when all that it rests on is

@@ -105,7 +105,9 @@ class Trainer::Session {
             .eval_examples = eval_size(),
             .fingerprint = FingerprintOf(train_->data(), eval_ ? &eval_->data() : nullptr),
             .arithmetic = arithmetic_,
-            .guesses = {guess_of(train_), guess_of(eval_)}};
+            .guesses = {guess_of(train_), guess_of(eval_)},
+            .eval_fingerprint = eval_ ? eval_->data().fingerprint() : 0,
+            .files = train_->data().files()};
   }
 
   absl::StatusOr<KeysFound> Find(const FindKeys& request) {

@@ -86,6 +86,7 @@ class PsRole::Impl {
   void OnJoined();
   void OnRejoined();
   bool AdoptJob();
+  bool Grow(uint64_t train_examples);
   void Install();
   void Report(const std::vector<SliceId>& slices);
   void TraceBegin(TraceRecord begins);
@@ -212,6 +213,18 @@ void PsRole::Impl::OnRejoined() {
   plane_->Configure(job_, *grid_, shard_->plan());
 }
 
+// One job has one plan, but a later chief may find further data behind those that it was begun with. What is held is of
+// epochs that keep theirs.
+bool PsRole::Impl::Grow(uint64_t train_examples) {
+  const std::vector<EarlierEpochs>& earlier = job_.training.earlier;
+  const uint64_t before = shard_->plan().train_examples();
+  if (earlier.empty() || earlier.back().examples != before || train_examples < before) return false;
+  const Plan plan(job_, train_examples);
+  shard_->Extend(plan);
+  plane_->Configure(job_, *grid_, plan);
+  return true;
+}
+
 // False: the process ends.
 bool PsRole::Impl::AdoptJob() {
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
@@ -245,7 +258,7 @@ void PsRole::Impl::FromChief(PeerId, Assign& assign) {
     shard_.emplace(job_, *grid_, plan, MixAll(nonce_, ToNumber(session_.incarnation())));
     plane_->Configure(job_, *grid_, plan);
   }
-  if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
+  if (assign.train_examples != shard_->plan().train_examples() && !Grow(assign.train_examples)) return Reject();
   plane_->ServeAs(session_.incarnation());
   std::vector<SliceId> settled;
   for (const Assign::Item& item : assign.slices) {

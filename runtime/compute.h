@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "job/job.h"
+#include "schema/data_file.h"
 #include "schema/guess.h"
 #include "schema/ids.h"
 #include "schema/payload.h"
@@ -85,9 +86,11 @@ struct Prepared {
   uint64_t train_examples = 0;
   uint64_t eval_examples = 0;
   uint64_t fingerprint = 0;
-  std::string arithmetic = {};  // for people: what is computed in what precision; may be empty
-  bool needs_code = false;      // the device lacks the code of job.python: it is to be prepared again, with the code
-  Guesses guesses = {};         // of a loss that is no code of the user's
+  std::string arithmetic = {};    // for people: what is computed in what precision; may be empty
+  bool needs_code = false;        // the device lacks the code of job.python: it is to be prepared again, with the code
+  Guesses guesses = {};           // of a loss that is no code of the user's
+  uint64_t eval_fingerprint = 0;  // this and the next as DataReport has them
+  std::vector<DataFile> files = {};
 };
 
 // Before a Prepared that takes long, any number of times: what the device is at. Nothing is prepared yet.

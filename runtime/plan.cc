@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "runtime/prng.h"
 
@@ -79,37 +80,112 @@ Plan::Plan(const JobSpec& job, uint64_t train_examples)
       lease_batches_(job.training.lease_batches),
       step_batches_(job.training.step_batches()),
       group_size_(job.training.group_size),
-      groups_ahead_(GroupsAhead(job.training)),
-      batches_(CeilDiv(train_examples, job.training.batch_size)),
-      leases_(std::max<uint64_t>(1, CeilDiv(batches_, job.training.lease_batches))),
-      epochs_(train_examples == 0 ? 0 : job.training.epochs) {}
+      groups_ahead_(GroupsAhead(job.training)) {
+  const auto epochs = static_cast<uint64_t>(train_examples == 0 ? 0 : job.training.epochs);
+  stretches_.clear();
+  for (const EarlierEpochs& earlier : job.training.earlier) {
+    const uint64_t end = std::min(epochs, static_cast<uint64_t>(earlier.epochs));
+    if (end > epochs_) Add(end - epochs_, earlier.examples);
+  }
+  if (epochs > epochs_ || stretches_.empty()) Add(epochs - epochs_, train_examples);
+}
 
-uint64_t Plan::FirstBatch(LeaseId lease) const { return ToNumber(lease) % leases_ * lease_batches_; }
+void Plan::Add(uint64_t epochs, uint64_t examples) {
+  Stretch next;
+  if (!stretches_.empty()) {
+    const Stretch& last = stretches_.back();
+    const uint64_t passed = epochs_ - last.epoch;
+    next.epoch = epochs_;
+    next.lease = last.lease + passed * last.leases;
+    next.group = last.group + passed * GroupsOf(last);
+    next.step = last.step + passed * StepsBefore(last, last.leases);
+    next.batch = last.batch + passed * last.batches;
+    next.example = last.example + passed * last.examples;
+  }
+  next.examples = examples;
+  next.batches = CeilDiv(examples, batch_size_);
+  next.leases = std::max<uint64_t>(1, CeilDiv(next.batches, lease_batches_));
+  stretches_.push_back(next);
+  epochs_ += epochs;
+}
+
+const Plan::Stretch& Plan::Of(LeaseId lease) const {
+  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), ToNumber(lease),
+                                      [](uint64_t number, const Stretch& one) { return number < one.lease; });
+  return *std::prev(above);
+}
+
+const Plan::Stretch& Plan::OfEpoch(uint64_t epoch) const {
+  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), epoch,
+                                      [](uint64_t number, const Stretch& one) { return number < one.epoch; });
+  return *std::prev(above);
+}
+
+uint64_t Plan::GroupsOf(const Stretch& stretch) const { return CeilDiv(stretch.leases, group_size_); }
+
+uint64_t Plan::EpochOf(LeaseId lease) const {
+  const Stretch& stretch = Of(lease);
+  return stretch.epoch + (ToNumber(lease) - stretch.lease) / stretch.leases;
+}
+
+uint64_t Plan::EpochBegin(uint64_t epoch) const {
+  const Stretch& stretch = OfEpoch(epoch);
+  return stretch.lease + (epoch - stretch.epoch) * stretch.leases;
+}
+
+uint64_t Plan::ExamplesOfEpoch(uint64_t epoch) const { return OfEpoch(epoch).examples; }
+
+double Plan::EpochsOf(uint64_t examples) const {
+  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), examples,
+                                      [](uint64_t number, const Stretch& one) { return number < one.example; });
+  const Stretch& stretch = *std::prev(above);
+  const uint64_t of_epoch = std::max<uint64_t>(1, stretch.examples);
+  return static_cast<double>(stretch.epoch) +
+         static_cast<double>(examples - stretch.example) / static_cast<double>(of_epoch);
+}
+
+uint64_t Plan::FirstBatch(LeaseId lease) const {
+  const Stretch& stretch = Of(lease);
+  return (ToNumber(lease) - stretch.lease) % stretch.leases * lease_batches_;
+}
 
 uint64_t Plan::FirstExample(LeaseId lease, Step step) const { return (FirstBatch(lease) + Passed(step)) * batch_size_; }
 
 uint64_t Plan::BatchesOf(LeaseId lease) const {
   CHECK(Contains(lease)) << ToNumber(lease);
-  return std::min(lease_batches_, batches_ - FirstBatch(lease));
+  return std::min(lease_batches_, Of(lease).batches - FirstBatch(lease));
 }
 
 Step Plan::StepsOf(LeaseId lease) const { return static_cast<Step>(CeilDiv(BatchesOf(lease), step_batches_)); }
 
 // Only an epoch's last lease may be short.
-uint64_t Plan::StepsBefore(uint64_t lease) const {
+uint64_t Plan::StepsBefore(const Stretch& stretch, uint64_t leases) const {
   const uint64_t of_lease = CeilDiv(lease_batches_, step_batches_);
-  const uint64_t of_last = CeilDiv(batches_ - (leases_ - 1) * lease_batches_, step_batches_);
-  return lease / leases_ * ((leases_ - 1) * of_lease + of_last) + lease % leases_ * of_lease;
+  const uint64_t of_last = CeilDiv(stretch.batches - (stretch.leases - 1) * lease_batches_, step_batches_);
+  return leases / stretch.leases * ((stretch.leases - 1) * of_lease + of_last) + leases % stretch.leases * of_lease;
+}
+
+uint64_t Plan::StepsBefore(uint64_t lease) const {
+  const Stretch& stretch = Of(LeaseId{lease});
+  return stretch.step + StepsBefore(stretch, lease - stretch.lease);
 }
 
 uint64_t Plan::BatchesBefore(uint64_t lease) const {
-  return lease / leases_ * batches_ + lease % leases_ * lease_batches_;
+  const Stretch& stretch = Of(LeaseId{lease});
+  const uint64_t within = lease - stretch.lease;
+  return stretch.batch + within / stretch.leases * stretch.batches + within % stretch.leases * lease_batches_;
+}
+
+uint64_t Plan::ExamplesBefore(uint64_t lease) const {
+  const Stretch& stretch = Of(LeaseId{lease});
+  const uint64_t within = lease - stretch.lease, of_lease = lease_batches_ * batch_size_;
+  return stretch.example + within / stretch.leases * stretch.examples + within % stretch.leases * of_lease;
 }
 
 uint64_t Plan::ExamplesOf(LeaseId lease) const {
   CHECK(Contains(lease)) << ToNumber(lease);
   const uint64_t first = FirstBatch(lease) * batch_size_;
-  return std::min(lease_batches_ * batch_size_, examples_ - first);
+  return std::min(lease_batches_ * batch_size_, Of(lease).examples - first);
 }
 
 uint64_t Plan::ExamplesOf(LeaseId lease, Step step) const {
@@ -127,17 +203,21 @@ uint64_t Plan::StepsIn(const IntervalSet& leases) const {
 }
 
 uint64_t Plan::ExamplesIn(const IntervalSet& leases) const {
-  const uint64_t of_lease = lease_batches_ * batch_size_;
-  return Sum(leases, [&](uint64_t lease) { return lease / leases_ * examples_ + lease % leases_ * of_lease; });
+  return Sum(leases, [this](uint64_t lease) { return ExamplesBefore(lease); });
 }
 
 uint64_t Plan::GroupOf(LeaseId lease) const {
-  return EpochOf(lease) * CeilDiv(leases_, group_size_) + ToNumber(lease) % leases_ / group_size_;
+  const Stretch& stretch = Of(lease);
+  const uint64_t within = ToNumber(lease) - stretch.lease;
+  return stretch.group + within / stretch.leases * GroupsOf(stretch) + within % stretch.leases / group_size_;
 }
 
 uint64_t Plan::GroupBegin(uint64_t group) const {
-  const uint64_t of_epoch = CeilDiv(leases_, group_size_);
-  return group / of_epoch * leases_ + group % of_epoch * group_size_;
+  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), group,
+                                      [](uint64_t number, const Stretch& one) { return number < one.group; });
+  const Stretch& stretch = *std::prev(above);
+  const uint64_t within = group - stretch.group, of_epoch = GroupsOf(stretch);
+  return stretch.lease + within / of_epoch * stretch.leases + within % of_epoch * group_size_;
 }
 
 uint64_t Plan::ReachFrom(uint64_t first_unfinished) const {
@@ -150,12 +230,12 @@ void Plan::Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const 
   ids->resize(count);
   if (block_examples_) return ExamplesOfBlocks(lease, step, ids);
   const uint64_t first = FirstExample(lease, step);
-  const Permutation permutation(MixAll(seed_, kShuffleStream, EpochOf(lease)), examples_);
+  const Permutation permutation(MixAll(seed_, kShuffleStream, EpochOf(lease)), Of(lease).examples);
   for (uint64_t i = 0; i < count; ++i) (*ids)[i] = permutation(first + i);
 }
 
 void Plan::ExamplesOfBlocks(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {
-  const uint64_t full_blocks = examples_ / *block_examples_;
+  const uint64_t full_blocks = Of(lease).examples / *block_examples_;
   const Permutation blocks(MixAll(seed_, kBlockStream, EpochOf(lease)), std::max<uint64_t>(1, full_blocks));
   const Permutation within(MixAll(seed_, kWithinLeaseStream, ToNumber(lease)), ExamplesOf(lease));
   const uint64_t first = FirstExample(lease, 1), passed = Passed(step) * batch_size_;

@@ -3,13 +3,16 @@
 //   Plan plan(job, train_examples);
 //   plan.Examples(lease, step, &ids);     // the ids of that step, batch after batch
 //
-// Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short)
+// Order: an epoch is a seeded permutation of its examples, cut into batches of batchSize (the last one may be short)
 //   and those into leases of leaseBatches batches (the last may be short). A step is pushEvery batches of its lease, or
 //   localSteps where the job has those (the last may be fewer). Leases of one epoch are numbered before those of the
 //   next. Nothing depends on who computes, or when. With data.order of blocks the permutation is one of whole blocks of
 //   blockExamples examples in a row, behind which the short one stays, and each lease's examples are permuted among
 //   themselves: so a lease reads at most one block more than its examples fill.
-// Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
+// More data: the epochs of training.earlier have fewer examples, the first ones, as when the job was begun. So they
+//   mean the same leases and the same examples whatever was appended since. All other epochs have all examples.
+// Cost: memory in the entries of training.earlier: the permutation is a Feistel network with cycle walking (Black and
+//   Rogaway 2002), not a table.
 // Tests: tests/unit/runtime/plan_test.cc.
 #pragma once
 
@@ -28,20 +31,25 @@ class Plan {
   Plan() = default;
   Plan(const JobSpec& job, uint64_t train_examples);
 
+  // Of an epoch that has all examples, as are the next two.
   uint64_t train_examples() const { return examples_; }
-  uint64_t leases_per_epoch() const { return leases_; }
-  uint64_t total_leases() const { return leases_ * epochs_; }
+  uint64_t leases_per_epoch() const { return stretches_.back().leases; }
+  uint64_t steps_per_epoch() const { return StepsBefore(stretches_.back(), leases_per_epoch()); }
+  uint64_t total_leases() const { return EpochBegin(epochs_); }
   uint64_t total_batches() const { return BatchesBefore(total_leases()); }
-  uint64_t steps_per_epoch() const { return StepsBefore(leases_); }
   uint64_t total_steps() const { return StepsBefore(total_leases()); }
 
   bool Contains(LeaseId lease) const { return ToNumber(lease) < total_leases(); }
-  uint64_t EpochOf(LeaseId lease) const { return ToNumber(lease) / leases_; }
+  uint64_t EpochOf(LeaseId lease) const;      // of the one behind the last: how many epochs there are
+  uint64_t EpochBegin(uint64_t epoch) const;  // its lowest lease; of the one behind the last: total_leases()
+  uint64_t ExamplesOfEpoch(uint64_t epoch) const;
+  double EpochsOf(uint64_t examples) const;  // that so many make, one epoch after the other
 
   uint64_t BatchesOf(LeaseId lease) const;  // CHECKs Contains(lease), as do those below
   Step StepsOf(LeaseId lease) const;
-  uint64_t StepsBefore(uint64_t lease) const;    // of all leases with lower numbers; lease <= total_leases()
-  uint64_t BatchesBefore(uint64_t lease) const;  // likewise
+  uint64_t StepsBefore(uint64_t lease) const;     // of all leases with lower numbers; lease <= total_leases()
+  uint64_t BatchesBefore(uint64_t lease) const;   // likewise
+  uint64_t ExamplesBefore(uint64_t lease) const;  // likewise
   uint64_t BatchesBefore(LeaseId lease, Step step) const { return BatchesBefore(ToNumber(lease)) + Passed(step); }
   uint64_t ExamplesOf(LeaseId lease) const;  // over all its steps
   uint64_t ExamplesOf(LeaseId lease, Step step) const;
@@ -66,6 +74,16 @@ class Plan {
   uint64_t DrawSeed(LeaseId lease, Step step, uint64_t batch) const;
 
  private:
+  // Epochs in a row that have the same examples. First the numbers of what lies before them, then those of each epoch.
+  struct Stretch {
+    uint64_t epoch = 0, lease = 0, group = 0, step = 0, batch = 0, example = 0;
+    uint64_t examples = 0, batches = 0, leases = 1;
+  };
+  void Add(uint64_t epochs, uint64_t examples);  // behind the epochs that there are; 0 epochs: no stretch
+  const Stretch& Of(LeaseId lease) const;        // also of the one behind the last
+  const Stretch& OfEpoch(uint64_t epoch) const;
+  uint64_t StepsBefore(const Stretch& stretch, uint64_t leases) const;     // in its first so many leases
+  uint64_t GroupsOf(const Stretch& stretch) const;                         // of each epoch
   uint64_t Passed(Step step) const { return (step - 1) * step_batches_; }  // batches of its lease that come before
   uint64_t FirstBatch(LeaseId lease) const;                                // within its epoch
   uint64_t FirstExample(LeaseId lease, Step step) const;                   // within its epoch's order
@@ -79,9 +97,8 @@ class Plan {
   uint64_t step_batches_ = 1;  // but for a lease's last step
   uint64_t group_size_ = 1;
   std::optional<uint64_t> groups_ahead_;  // nothing: any number
-  uint64_t batches_ = 0;
-  uint64_t leases_ = 1;
   uint64_t epochs_ = 0;
+  std::vector<Stretch> stretches_ = {Stretch()};  // never empty
 };
 
 }  // namespace downpour

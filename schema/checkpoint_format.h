@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "schema/data_file.h"
 #include "schema/ids.h"
 #include "schema/interval_set.h"
 #include "schema/message.h"
@@ -69,7 +70,8 @@ struct Manifest {
   uint64_t train_examples = 0;
   uint64_t eval_examples = 0;
   uint64_t data_fingerprint = 0;
-  IntervalSet committed;  // leases that every record holds finished
+  std::vector<DataFile> train_files = {};  // for people; may be empty
+  IntervalSet committed;                   // leases that every record holds finished
   struct File {
     std::string name;  // plain name in the round's folder
     uint64_t bytes = 0;

@@ -71,6 +71,7 @@ class Members {
     if (!number) Fail(key, absl::StrCat("is not a number of ", digits, " hexadecimal digits"));
     return number.value_or(0);
   }
+  bool Has(const char* key) { return Find(key) != nullptr; }
   const json& Array(const char* key) {
     static const json& empty = *new json(json::array());
     const json* value = Find(key);
@@ -113,6 +114,14 @@ void ReadFiles(Members& in, std::string* error, Manifest* manifest) {
     const std::string& name = manifest->files.back().name;
     if (!IsPlainName(name)) return file.Fail("name", "is no plain name");
     if (!names.insert(name).second) return file.Fail("name", "is used twice");
+  }
+}
+
+void ReadTrainFiles(Members& in, std::string* error, Manifest* manifest) {
+  if (!in.Has("trainFiles")) return;  // data that cannot grow by files
+  for (const json& element : in.Array("trainFiles")) {
+    Members file(element, absl::StrCat("trainFiles[", manifest->train_files.size(), "]."), error);
+    manifest->train_files.push_back({file.String("name"), file.Number("examples"), file.HexNumber("fingerprint", 16)});
   }
 }
 
@@ -166,17 +175,21 @@ std::string EncodeManifest(const Manifest& manifest) {
                        {"bytes", r.bytes},
                        {"crc32c", Hex(r.crc32c, 8)}});
   }
-  const json object = {{"format", kFormat},
-                       {"version", kVersion},
-                       {"round", ToString(manifest.round)},
-                       {"unixMs", static_cast<uint64_t>(manifest.unix_ms)},
-                       {"job", manifest.job},
-                       {"trainExamples", manifest.train_examples},
-                       {"evalExamples", manifest.eval_examples},
-                       {"dataFingerprint", Hex(manifest.data_fingerprint, 16)},
-                       {"committed", std::move(committed)},
-                       {"files", std::move(files)},
-                       {"records", std::move(records)}};
+  json object = {{"format", kFormat},
+                 {"version", kVersion},
+                 {"round", ToString(manifest.round)},
+                 {"unixMs", static_cast<uint64_t>(manifest.unix_ms)},
+                 {"job", manifest.job},
+                 {"trainExamples", manifest.train_examples},
+                 {"evalExamples", manifest.eval_examples},
+                 {"dataFingerprint", Hex(manifest.data_fingerprint, 16)},
+                 {"committed", std::move(committed)},
+                 {"files", std::move(files)},
+                 {"records", std::move(records)}};
+  for (const DataFile& file : manifest.train_files) {
+    object["trainFiles"].push_back(
+        {{"name", file.name}, {"examples", file.examples}, {"fingerprint", Hex(file.fingerprint, 16)}});
+  }
   const std::string line = object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   return absl::StrCat(line, std::string(kChecksumWord), Hex(Checksum(line), 8), "\n");
 }
@@ -204,6 +217,7 @@ absl::StatusOr<Manifest> DecodeManifest(const std::string& text) {
   manifest.data_fingerprint = in.HexNumber("dataFingerprint", 16);
   if (manifest.job.size() > kMaxTextBytes) in.Fail("job", "is too long");
   ReadCommitted(in, &manifest);
+  ReadTrainFiles(in, &error, &manifest);
   ReadFiles(in, &error, &manifest);
   ReadRecords(in, &error, &manifest);
   if (!error.empty()) return absl::InvalidArgumentError("no manifest: " + error);

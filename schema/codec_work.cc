@@ -111,17 +111,36 @@ Placement Read(const wire::Placement& t, Reader& in) {
 
 flatbuffers::Offset<wire::DataReport> Write(const DataReport& m, Writer& out) {
   const wire::Guess train = ToWire(m.guesses.train), eval = ToWire(m.guesses.eval);
+  std::vector<std::string> names;
+  std::vector<uint64_t> examples, fingerprints;
+  for (const DataFile& file : m.files) {
+    names.push_back(file.name);
+    examples.push_back(file.examples);
+    fingerprints.push_back(file.fingerprint);
+  }
   return wire::CreateDataReport(out.fbb, ToNumber(m.from), m.train_examples, m.eval_examples, m.fingerprint,
-                                out.Text(m.error), &train, &eval);
+                                out.Text(m.error), &train, &eval, m.eval_fingerprint, out.Texts(names),
+                                out.Vector(examples), out.Vector(fingerprints));
 }
 
 DataReport Read(const wire::DataReport& t, Reader& in) {
-  return {.from = Incarnation{t.from()},
-          .train_examples = t.train_examples(),
-          .eval_examples = t.eval_examples(),
-          .fingerprint = t.fingerprint(),
-          .error = in.Text(t.error(), "error"),
-          .guesses = {FromWire(t.train_guess()), FromWire(t.eval_guess())}};
+  DataReport m = {.from = Incarnation{t.from()},
+                  .train_examples = t.train_examples(),
+                  .eval_examples = t.eval_examples(),
+                  .fingerprint = t.fingerprint(),
+                  .error = in.Text(t.error(), "error"),
+                  .guesses = {FromWire(t.train_guess()), FromWire(t.eval_guess())},
+                  .eval_fingerprint = t.eval_fingerprint(),
+                  .files = {}};
+  std::vector<std::string> names = in.Texts(t.file_names(), "file_names");
+  const auto examples = in.Items(t.file_examples(), "file_examples");
+  const auto fingerprints = in.Items(t.file_fingerprints(), "file_fingerprints");
+  if (examples.size() != names.size() || fingerprints.size() != names.size()) {
+    in.Fail("file_names", "do not have one count and one fingerprint each");
+    return m;
+  }
+  for (size_t i = 0; i < names.size(); ++i) m.files.push_back({std::move(names[i]), examples[i], fingerprints[i]});
+  return m;
 }
 
 flatbuffers::Offset<wire::WorkRequest> Write(const WorkRequest& m, Writer& out) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "schema/data_file.h"
 #include "schema/guess.h"
 #include "schema/ids.h"
 #include "schema/interval_set.h"
@@ -83,6 +84,8 @@ struct DataReport {  // worker -> chief, after indexing its copy of the data; re
   uint64_t fingerprint = 0;
   std::string error;  // not empty: the data could not be read; file and offset
   Guesses guesses = {};
+  uint64_t eval_fingerprint = 0;     // of the evaluation set alone; 0: there is none
+  std::vector<DataFile> files = {};  // of the training set, if it can grow by further files
 };
 
 struct WorkRequest {  // worker -> chief: "I hold these and could take more"

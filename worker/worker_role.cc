@@ -232,6 +232,8 @@ bool WorkerRole::Impl::AdoptJob() {
     session_.End(kExitFailed, "the chief now runs another job", *out_);
     return false;
   }
+  // Leases behind what the job was begun with have other steps, once further data are known to stand behind it.
+  if (job->spec.training.earlier != job_.training.earlier) plan_.reset();
   job_ = std::move(job->spec);
   if (!exchange_ || other_run) BeginAfresh(std::move(job->grid));
   schedule_->UsePullAhead(job_.training.pull_ahead);
@@ -286,6 +288,8 @@ void WorkerRole::Impl::On(ComputeDone& done) {
     data_->eval_examples = prepared->eval_examples;
     data_->fingerprint = prepared->fingerprint;
     data_->guesses = prepared->guesses;
+    data_->eval_fingerprint = prepared->eval_fingerprint;
+    data_->files = prepared->files;
     if (!prepared->arithmetic.empty()) session_.Say(Severity::kInfo, "computes " + prepared->arithmetic, *out_);
   } else {
     data_->error = done.status.ok() ? "the device did not prepare the data" : std::string(done.status.message());
@@ -379,7 +383,7 @@ void WorkerRole::Impl::FromChief(Placement& placement) {
     session_.Say(Severity::kWarning, absl::StrCat("a placement that cannot be: ", status.message()), *out_);
     return Reject();
   }
-  if (!plan_) plan_.emplace(job_, placement.train_examples);
+  if (!plan_ || plan_->train_examples() != placement.train_examples) plan_.emplace(job_, placement.train_examples);
   if (!was_placed && placed()) AskForWork(/*even_if_full=*/true);
 }
 
@@ -402,7 +406,7 @@ std::vector<LeaseId> WorkerRole::Impl::Holding() const {
 }
 
 void WorkerRole::Impl::FromChief(Grant& grant) {
-  if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
+  if (grant.to != session_.incarnation() || !placed() || !plan_ || !plan_->Contains(grant.lease)) return Reject();
   PrepareIfSpent();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
   if (session_.leaving() || exchange_->Find(grant.lease) || exchange_->leases().size() >= LeasesHeld()) return;

@@ -127,6 +127,17 @@ CheckpointHistory CheckpointsOf(const Json& json) {
           .outside_commits = Get<double>(json, "outsideCommits")};
 }
 
+std::vector<DataFile> FilesOf(const Json& json) {
+  std::vector<DataFile> files;
+  for (const Json& file : json) {
+    const bool is_file = file.is_array() && file.size() == 3 && file[0].is_string() && file[1].is_number_unsigned() &&
+                         file[2].is_number_unsigned();
+    if (!is_file) return {};
+    files.push_back({file[0].get<std::string>(), file[1].get<uint64_t>(), file[2].get<uint64_t>()});
+  }
+  return files;
+}
+
 Json OfClock(const ClockMark& clock) {
   return {{"ageMs", clock.age_ms}, {"unixMs", clock.unix_ms}, {"steadyMs", clock.steady_ms}, {"boot", clock.boot}};
 }
@@ -157,6 +168,10 @@ std::string EncodeEntry(const JournalEntry& entry) {
     json["data"] = {{"trainExamples", record.data->train_examples},
                     {"evalExamples", record.data->eval_examples},
                     {"fingerprint", record.data->fingerprint}};
+    for (const DataFile& file : record.data->files) {
+      json["data"]["files"].push_back({file.name, file.examples, file.fingerprint});
+    }
+    if (record.data_grow) json["data"]["grow"] = true;
   }
   if (record.early != EarlyStop()) json["earlyStop"] = OfEarlyStop(record.early);
   if (record.best != BestRecord()) json["bestCheckpoint"] = OfBest(record.best);
@@ -178,6 +193,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .chiefs = Get<uint64_t>(json, "chiefs"),
                                 .job = Get<std::string>(json, "job"),
                                 .data = {},
+                                .data_grow = false,
                                 .workers = std::min(Get<uint32_t>(json, "workers"), uint32_t{kMostTasks}),
                                 .early = EarlyStopOf(Part(json, "earlyStop", Json::value_t::object)),
                                 .best = BestOf(Part(json, "bestCheckpoint", Json::value_t::object)),
@@ -193,7 +209,8 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                      .clock = ClockOf(Part(json, "clock", Json::value_t::object))};
   if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
     entry.record.data = {Get<uint64_t>(data, "trainExamples"), Get<uint64_t>(data, "evalExamples"),
-                         Get<uint64_t>(data, "fingerprint")};
+                         Get<uint64_t>(data, "fingerprint"), FilesOf(Part(data, "files", Json::value_t::array))};
+    entry.record.data_grow = data.contains("grow");
   }
   return entry;
 }

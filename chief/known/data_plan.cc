@@ -1,13 +1,17 @@
 #include "chief/known/data_plan.h"
 
+#include <algorithm>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "chief/known/step_context.h"
 #include "job/job_file.h"
+#include "runtime/prng.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -25,15 +29,74 @@ std::string NameOf(const char* key, const SetFiles& files) {
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }
 
+constexpr size_t kMostNamed = 5;
+
+// a.csv, b.csv and 3 more
+std::string FileNames(absl::Span<const DataFile> files) {
+  std::vector<std::string> names;
+  for (const DataFile& file : files.first(std::min(files.size(), kMostNamed))) {
+    names.push_back(CleanText(file.name, kMaxFileName));
+  }
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      files.size() > kMostNamed ? absl::StrCat(" and ", files.size() - kMostNamed, " more") : "");
+}
+
+std::string_view BaseName(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
+// Of the files that the job was begun with, the first one that is not what it was, and what to do; empty: all are, or
+// not all are known. Hosts may have them in other folders.
+std::string FirstOtherFile(const std::vector<DataFile>& found, const std::vector<DataFile>& begun) {
+  if (found.size() >= kMostFilesTold || begun.size() >= kMostFilesTold) return "";
+  for (size_t i = 0; i < begun.size(); ++i) {
+    if (i < found.size() && found[i].examples == begun[i].examples && found[i].fingerprint == begun[i].fingerprint) {
+      continue;
+    }
+    const std::string name = CleanText(begun[i].name, kMaxFileName);
+    if (i < found.size() && BaseName(found[i].name) == BaseName(begun[i].name)) {
+      return absl::StrCat(name, " has changed (further examples belong into files of their own)");
+    }
+    const auto now = std::find_if(found.begin(), found.end(),
+                                  [&](const DataFile& file) { return BaseName(file.name) == BaseName(begun[i].name); });
+    if (now == found.end()) return absl::StrCat(name, " is missing");
+    return absl::StrCat(name, " was file ", i + 1, " of them, and is file ", now - found.begin() + 1,
+                        " (further files belong behind all that there were)");
+  }
+  return "";
+}
+
 bool IsPossible(const Guess& guess) {
   return guess.loss >= 0 && guess.loss <= std::numeric_limits<float>::max() && guess.accuracy >= 0 &&
          guess.accuracy <= 1;
 }
 
+// How many of the last files of a report stand behind data of `begun`; 0: none do, or these are not the first ones.
+size_t FurtherFiles(const DataReport& report, const DataShape& begun) {
+  if (report.eval_examples != begun.eval_examples || report.train_examples <= begun.train_examples) return 0;
+  const auto is_end = [&](const DataFile& file) {
+    return file.examples == begun.train_examples &&
+           MixAll(file.fingerprint, report.eval_fingerprint) == begun.fingerprint;
+  };
+  const auto end = std::find_if(report.files.rbegin(), report.files.rend(), is_end);
+  return end == report.files.rend() ? 0 : static_cast<size_t>(end - report.files.rbegin());
+}
+
+// Whether a checkpoint of `before`, on data of `begun`, holds leases of this job alone.
+bool HasData(const JobSpec& job, const DataShape& data, const JobSpec& before, const DataShape& begun) {
+  if (begun == data) return true;
+  return std::any_of(job.training.earlier.begin(), job.training.earlier.end(), [&](const EarlierEpochs& earlier) {
+    return before.training.epochs <= earlier.epochs && earlier.examples == begun.train_examples &&
+           earlier.fingerprint == begun.fingerprint;
+  });
+}
+
+DataShape ShapeOf(const DataReport& report) {
+  return {report.train_examples, report.eval_examples, report.fingerprint, report.files};
+}
+
 }  // namespace
 
 DataShape DataOf(const Manifest& manifest) {
-  return {manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint};
+  return {manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint, manifest.train_files};
 }
 
 std::string DataDifference(const DataSpec& data, const DataShape& found, const DataShape& begun) {
@@ -44,6 +107,7 @@ std::string DataDifference(const DataSpec& data, const DataShape& found, const D
   };
   count(train, found.train_examples, begun.train_examples);
   count(eval, found.eval_examples, begun.eval_examples);
+  if (std::string file = FirstOtherFile(found.files, begun.files); !file.empty()) parts.push_back(std::move(file));
   if (!parts.empty()) return absl::StrJoin(parts, ", ");
   // The fingerprint is of all files together.
   return absl::StrFormat("the bytes of %s%s are others, with fingerprint %016x instead of %016x", train,
@@ -51,12 +115,16 @@ std::string DataDifference(const DataSpec& data, const DataShape& found, const D
 }
 
 void DataPlan::Fix(const DataShape& shape, std::string source) {
+  fixed_ = true;
   shape_ = shape;
   source_ = std::move(source);
   plan_ = Plan(job_, shape.train_examples);
 }
 
-void DataPlan::Recall(const DataShape& shape, const std::string& source) { Fix(shape, source); }
+void DataPlan::Recall(const DataShape& shape, const std::string& source, bool grows) {
+  Fix(shape, source);
+  fixed_ = !grows;
+}
 
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
   if (!report.error.empty()) {
@@ -83,13 +151,23 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
   if (!IsPossible(report.guesses.train) || !IsPossible(report.guesses.eval)) {
     return absl::InvalidArgumentError(absl::StrCat(task, " claims a guess whose loss or accuracy no labels have"));
   }
-  const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
-  if (fixed() && found != shape_) {
-    const std::string whose = source_ == task ? "it had when the job began" : source_;
-    return absl::FailedPreconditionError(
-        absl::StrCat(task, " has other data than ", whose, ": ", DataDifference(job_.data, found, shape_)));
+  return CheckSame(task, report);
+}
+
+absl::Status DataPlan::CheckSame(const std::string& task, const DataReport& report) const {
+  const DataShape found = ShapeOf(report);
+  const size_t further = FurtherFiles(report, shape_);
+  if (source_.empty() || found == shape_ || (!fixed_ && further > 0)) return absl::OkStatus();
+  const std::string whose = source_ == task ? "it had when the job began" : source_;
+  std::string difference = DataDifference(job_.data, found, shape_);
+  if (further > 0) {
+    absl::StrAppend(&difference, ", by ", FileNames(absl::MakeConstSpan(report.files).last(further)), ". The job's ",
+                    Counted(static_cast<uint64_t>(job_.training.epochs), "epoch"),
+                    job_.training.epochs == 1 ? " keeps" : " keep",
+                    " the data that it was begun with. To train on all ",
+                    "in further epochs, raise training.epochs and add --resume");
   }
-  return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(task, " has other data than ", whose, ": ", difference));
 }
 
 absl::Status DataPlan::Validate(const std::string& task, const DataReport& report) {
@@ -98,11 +176,23 @@ absl::Status DataPlan::Validate(const std::string& task, const DataReport& repor
     return status;
   }
   refused_.erase(task);
-  if (!fixed()) Fix({report.train_examples, report.eval_examples, report.fingerprint}, task);
+  if (!fixed()) Fix(ShapeOf(report), task);
   // Of the same bytes others say the same, but for how their CPUs round.
   if (!guesses_.train.known()) guesses_.train = report.guesses.train;
   if (!guesses_.eval.known()) guesses_.eval = report.guesses.eval;
   return absl::OkStatus();
+}
+
+DataToResume ResumeData(const JobSpec& job, const JobSpec& before, const DataShape& shape, bool grew) {
+  DataToResume next{before.training.earlier, grew};
+  // Somebody may have thought better of it.
+  if (grew && !next.earlier.empty()) next.grows = job.training.epochs > next.earlier.back().epochs;
+  if (grew || job.training.epochs <= before.training.epochs) return next;
+  const EarlierEpochs last{before.training.epochs, shape.train_examples, shape.fingerprint};
+  if (!next.earlier.empty() && next.earlier.back().fingerprint == last.fingerprint) next.earlier.pop_back();
+  next.earlier.push_back(last);
+  next.grows = true;
+  return next;
 }
 
 std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data,
@@ -110,7 +200,8 @@ std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const Job
   std::vector<Manifest> same;
   for (const Manifest& manifest : checkpoints) {
     const absl::StatusOr<JobSpec> before = ParseCanonicalJob(manifest.job);
-    const bool is_same = before.ok() && PlanDifferences(job, *before).empty() && DataOf(manifest) == data;
+    const bool is_same =
+        before.ok() && PlanDifferences(job, *before).empty() && HasData(job, data, *before, DataOf(manifest));
     if (is_same && manifest.round > abandoned) same.push_back(manifest);
   }
   return same;

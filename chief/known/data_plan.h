@@ -25,7 +25,11 @@ struct DataShape {
   uint64_t train_examples = 0;
   uint64_t eval_examples = 0;
   uint64_t fingerprint = 0;
-  bool operator==(const DataShape&) const = default;
+  std::vector<DataFile> files = {};  // for people: what else is other where they differ
+  bool operator==(const DataShape& other) const {
+    return train_examples == other.train_examples && eval_examples == other.eval_examples &&
+           fingerprint == other.fingerprint;
+  }
 };
 DataShape DataOf(const Manifest& manifest);
 // How `found` differs from what the job was begun with, in words.
@@ -35,11 +39,12 @@ class DataPlan {
  public:
   explicit DataPlan(const JobSpec& job) : job_(job) {}
 
-  // As it was fixed before; `source` says where, for people.
-  void Recall(const DataShape& shape, const std::string& source);
+  // As it was fixed before; `source` says where, for people. `grows`: the first report fixes it, and may have further
+  // files behind those of `shape`.
+  void Recall(const DataShape& shape, const std::string& source, bool grows = false);
   absl::Status Validate(const std::string& task, const DataReport& report);
 
-  bool fixed() const { return !source_.empty(); }
+  bool fixed() const { return fixed_; }
   const Plan& plan() const { return plan_; }
   const DataShape& shape() const { return shape_; }
   // For each set, the first known guess of a report that was accepted.
@@ -50,17 +55,29 @@ class DataPlan {
 
  private:
   absl::Status Check(const std::string& task, const DataReport& report) const;
+  absl::Status CheckSame(const std::string& task, const DataReport& report) const;
   void Fix(const DataShape& shape, std::string source);
 
   const JobSpec& job_;
-  std::string source_;  // who fixed it, for people
+  bool fixed_ = false;
+  std::string source_;  // whose shape_ is, for people; empty: there is none
   DataShape shape_;
   Plan plan_;
   Guesses guesses_;
   std::map<std::string, absl::Status> refused_;
 };
 
-// Those of the checkpoints after `abandoned` that are of this plan, in their order.
+// What a job is resumed with that was begun as `before`, on data of `shape`. The epochs of `before` keep these data,
+// whatever was appended since; further epochs, which the job has if its training.epochs was raised, have all data.
+struct DataToResume {
+  std::vector<EarlierEpochs> earlier;  // of the job from now on
+  bool grows = false;                  // further files may stand behind those of `shape`
+};
+// `grew`: `before` was itself resumed with more epochs, and nobody has seen its data yet.
+DataToResume ResumeData(const JobSpec& job, const JobSpec& before, const DataShape& shape, bool grew);
+
+// Those of the checkpoints after `abandoned` that are of this plan, in their order: of its data, or of what its earlier
+// epochs have of them.
 std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data,
                              Round abandoned);
 

@@ -32,7 +32,7 @@ void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere,
 
 void LeaseLedger::EndAfter(uint64_t epochs) {
   if (epochs == 0) return;
-  goal_ = std::min(plan_.total_leases(), epochs * plan_.leases_per_epoch());
+  goal_ = std::min(plan_.total_leases(), plan_.EpochBegin(epochs));
   IntervalSet all;
   all.InsertRange(0, goal_);
   Restrict(all);  // a worker that the chief did not know of may have finished others
@@ -216,7 +216,7 @@ IntervalSet LeaseLedger::Restrict(const IntervalSet& finished) {
 uint64_t LeaseLedger::EpochsCommitted() const {
   const auto runs = committed_.Intervals();
   if (runs.empty() || runs.front().begin != 0) return 0;
-  return runs.front().end / plan_.leases_per_epoch();
+  return plan_.EpochOf(LeaseId{runs.front().end});
 }
 
 std::optional<LeaseLedger::Granted> LeaseLedger::HeldUpBy() const {

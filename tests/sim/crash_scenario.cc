@@ -24,7 +24,7 @@ CrashScenario::CrashScenario(const FaultPlan& plan, RunOptions options)
     : plan_(plan),
       options_(std::move(options)),
       job_(plan.job),
-      oracle_(plan.job, plan.train_examples, plan.oracle),
+      oracle_(plan.LastJob(), plan.train_examples + plan.more_examples, plan.oracle),
       world_(plan_, &oracle_, &findings_),
       prng_(MixAll(plan.seed, 5)) {
   OpenBook();
@@ -89,9 +89,20 @@ void CrashScenario::StartChiefSoon() {
     if (boot != boot_ || !running_) return;
     StageInitialValues();
     StageCode();
+    GrowJob();
     chief_ = world_.StartChief(job_, /*resume=*/boot > 1 && !forgets_resume_, give_up_);
     chief_began_ = world_.now();
   });
+}
+
+// A person appends data, and resumes the job with more epochs, or starts its chief with them. Not a job that may be
+// over already: that would be another kind of start.
+void CrashScenario::GrowJob() {
+  const bool may = plan_.more_epochs > 0 && !world_.has_grown() && checker().durable().has_value();
+  if (!may || checker().EverHeld(checker().goal()) || !prng_.Chance(0.7)) return;
+  ++faults_[plan_.more_examples > 0 ? "data appended" : "more epochs"];
+  job_.training.epochs += plan_.more_epochs;
+  world_.GrowData();
 }
 
 void CrashScenario::StartAgain(Life ended) {

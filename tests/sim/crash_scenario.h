@@ -67,6 +67,7 @@ class CrashScenario {
   void StartChiefSoon();
   void StageInitialValues();  // as the chief's main does
   void StageCode();           // as downpour run does
+  void GrowJob();
   void Stage(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files);
   void StartTask(const std::string& name, int boot);
   void StartTaskSoon(const std::string& name);

@@ -204,7 +204,7 @@ void CrashScenario::Lie() {
   ++faults_["lie"];
   LeaseDone done;
   done.from = world_.process(OneOf(workers)).worker->incarnation();
-  done.lease = LeaseId{prng_.Below(oracle_.plan().total_leases())};
+  done.lease = LeaseId{prng_.Below(checker().LeasesOfJob())};
   for (size_t i = 0; i < epochs.size(); ++i) done.evidence.push_back({SliceId{static_cast<uint32_t>(i)}, epochs[i]});
   world_.network().Send(world_.StartStranger({kChiefEndpoint}), PeerId{1}, std::move(done),
                         RunOf(world_.process(chief_)));

@@ -162,13 +162,25 @@ void Device::Carry(Ticket ticket, const Prepare& request) {
                     Prepared{.train_examples = plan_->train_examples,
                              .eval_examples = plan_->eval_examples,
                              .fingerprint = FingerprintFor(request.job),
-                             .guesses = kGuesses}});
+                             .guesses = kGuesses,
+                             .eval_fingerprint = kEvalFingerprint,
+                             .files = FilesFor(request.job)}});
+}
+
+// One day's file, and then a second one. More examples of the plan's are in that.
+std::vector<DataFile> Device::FilesFor(const JobSpec& job) const {
+  const bool odd = plan_->odd_data && worker_ + 1 == plan_->job.cluster.worker_count;
+  const uint32_t name = Crc32c({reinterpret_cast<const std::byte*>(job.name.data()), job.name.size()});
+  const uint64_t first = plan_->first_examples == 0 ? plan_->train_examples : plan_->first_examples;
+  std::vector<DataFile> files = {{"day-1", first, MixAll(job.seed, first, plan_->eval_examples, odd, name)}};
+  if (first < plan_->train_examples) {
+    files.push_back({"day-2", plan_->train_examples, MixAll(files[0].fingerprint, plan_->train_examples)});
+  }
+  return files;
 }
 
 uint64_t Device::FingerprintFor(const JobSpec& job) const {
-  const bool odd = plan_->odd_data && worker_ + 1 == plan_->job.cluster.worker_count;
-  const uint32_t name = Crc32c({reinterpret_cast<const std::byte*>(job.name.data()), job.name.size()});
-  return MixAll(job.seed, plan_->train_examples, plan_->eval_examples, odd, name);
+  return MixAll(FilesFor(job).back().fingerprint, kEvalFingerprint);
 }
 
 void Device::TakeCode(const std::vector<Payload>& blocks) {

@@ -168,7 +168,8 @@ void EndRules::CheckValues(const Process& worker, const EpilogueStep& step) {
 
 // The first evaluation is the best so far, unless its loss is not finite; each after it may be no better.
 void EndRules::CheckStopsEarly(const Process& chief) {
-  if (chief.chief->goal() >= oracle_->plan().total_leases()) return;
+  const auto epochs = static_cast<uint64_t>(chief.job.training.epochs);
+  if (chief.chief->goal() >= oracle_->plan().EpochBegin(epochs)) return;
   const auto& spec = chief.job.training.stop_early;
   const uint64_t needed = spec ? static_cast<uint64_t>(spec->patience) + !ever_diverged_ : UINT64_MAX;
   if (evaluated_.size() >= needed) return;
@@ -196,7 +197,7 @@ void EndRules::LookForEpochs(const Process& chief) {
   if (!running || every == 0 || world_->plan().eval_examples == 0) return asked_since_.reset();
   const auto runs = chief.chief->committed().Intervals();
   const bool from_first = !runs.empty() && runs.front().begin == 0;
-  const uint64_t epochs = from_first ? runs.front().end / oracle_->plan().leases_per_epoch() : 0;
+  const uint64_t epochs = from_first ? oracle_->plan().EpochOf(LeaseId{runs.front().end}) : 0;
   if (!seen_epochs_) seen_epochs_ = epochs;
   if (AllCommitted(chief)) return asked_since_.reset();
   if (epochs / every * every > *seen_epochs_) {

@@ -194,6 +194,14 @@ FaultPlan CalmPlan(uint64_t seed, int workers, int servers) {
   return plan;
 }
 
+JobSpec FaultPlan::LastJob() const {
+  JobSpec last = job;
+  if (more_epochs == 0) return last;
+  last.training.epochs += more_epochs;
+  last.training.earlier = {{job.training.epochs, train_examples, 0}};
+  return last;
+}
+
 std::string FaultPlan::ToString() const {
   const TrainingSpec& training = job.training;
   return absl::StrCat(
@@ -236,7 +244,8 @@ std::string FaultPlan::ToString() const {
       " rot=", rot, " lie=", Ms(faults.lie), "ms impostor=", Ms(faults.impostor), "ms stalls=", stalls,
       " failing=", static_cast<int>(failing), " no_room_for=", Ms(device.no_room_for), "ms indexing=", device.indexing,
       " slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore, " forgetful=", forgetful,
-      " last_chief=", last_chief, " diverges=", diverges);
+      " last_chief=", last_chief, " diverges=", diverges, " more_epochs=", more_epochs,
+      " more_examples=", more_examples);
 }
 
 }  // namespace downpour

@@ -62,6 +62,7 @@ struct FaultPlan {
   uint64_t seed = 0;
   JobSpec job;
   uint64_t train_examples = 0;
+  uint64_t first_examples = 0;  // as many there were before others were appended; 0: none were yet
   uint64_t eval_examples = 0;
   OracleShares oracle;
   Timing timing;
@@ -96,11 +97,15 @@ struct FaultPlan {
   bool end_trouble = false;     // a ps dies when all leases are committed, and once more when a checkpoint holds them
   bool diverges = false;        // evaluations of some values are not finite, until a job has failed for it
   std::string code;             // the archive of the user's Python code; empty: the job has none
+  int64_t more_epochs = 0;      // of which it is resumed with so many more some time, where data were appended
+  uint64_t more_examples = 0;   // to them; 0: they are as they were
   bool rot = false;             // and its file of the newest checkpoint is damaged then
   // Of a bucket's record as it is made, and as it is restored.
   size_t record_part_bytes = kRecordPartBytes;
   uint64_t piece_bytes = kPieceBytes;
   std::string ToString() const;
+  // As it is at the end, if the job is ever resumed with more epochs.
+  JobSpec LastJob() const;
 };
 
 FaultPlan FaultPlanOf(uint64_t seed);

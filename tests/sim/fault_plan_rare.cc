@@ -96,6 +96,19 @@ void DrawLocalSteps(Prng& prng, FaultPlan& plan) {
   if (plan.oracle.not_finite > 0) training.outer.learning_rate = 1;  // as above
 }
 
+// Not where a person may begin again, or a folder goes back to what it was: what the earlier epochs had is lost there.
+void DrawMoreData(Prng& prng, FaultPlan& plan) {
+  const FaultRates& faults = plan.faults;
+  const bool keeps_folder = !plan.damage && !plan.lose && !plan.rot && !plan.end_trouble &&
+                            faults.new_folder == Duration::zero() && faults.put_back == Duration::zero();
+  if (!keeps_folder || !prng.Chance(0.4)) return;
+  plan.more_epochs = DrawNumber(prng, 1, 2);
+  if (prng.Chance(0.8)) plan.more_examples = 1 + prng.Below(2 * plan.train_examples);
+  // Until then a schedule over all steps would have another end.
+  ScheduleSpec& schedule = plan.job.training.optimizer.schedule;
+  if (schedule.total_steps == 0) schedule.total_steps = schedule.warmup_steps + 50;
+}
+
 // A model that also reads tables. Its columns are there for the job's text alone: devices take keys from the oracle.
 void DrawTables(Prng& prng, FaultPlan& plan) {
   JobSpec& job = plan.job;
@@ -181,6 +194,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   plan.last_chief = plan.by_signal && !plan.all_told && prng.Chance(0.4);
   plan.diverges = plan.eval_examples > 0 && prng.Chance(0.06);
   DrawTables(prng, plan);
+  DrawMoreData(prng, plan);
 }
 
 }  // namespace downpour

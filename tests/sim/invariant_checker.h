@@ -93,6 +93,7 @@ class InvariantChecker final : public Rules {
   bool OwesCheckpoint(Life chief) const { return owed_ && owed_->chief == chief; }
   // As many leases, the first ones, end the job, by the newest journal on disk.
   uint64_t goal() const;
+  uint64_t LeasesOfJob() const;  // unless it stops early
   // After success: the summary, and the durable checkpoint against what the whole plan sums to, without the reference
   // state.
   void CheckEnd();

@@ -163,7 +163,8 @@ void InvariantChecker::CheckManifest(Round round) {
   absl::StatusOr<Manifest> manifest = DecodeManifest(*text);
   if (!manifest.ok()) return findings.Add(absl::StrCat(where, ": ", std::string(manifest.status().ToString())));
   if (manifest->round != round || manifest->records.size() != oracle_->grid().size() ||
-      manifest->train_examples != oracle_->plan().train_examples()) {
+      (manifest->train_examples != world_->plan().train_examples &&
+       manifest->train_examples != world_->plan().first_examples)) {
     return findings.Add(absl::StrCat(where, ": the manifest is of another round, grid or plan"));
   }
   for (size_t i = 0; i < manifest->records.size(); ++i) {
@@ -187,8 +188,7 @@ void InvariantChecker::CheckSummary() {
     return;  // a job whose summary cannot be written has succeeded all the same
   const std::string text = folder_->ReadDurable("summary.json").value_or("");
   const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const Plan& plan = oracle_->plan();
-  const uint64_t samples = plan.train_examples() * (goal() / plan.leases_per_epoch());
+  const uint64_t samples = oracle_->plan().ExamplesBefore(goal());
   if (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples) {
     world_->findings().Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", text));
   }
@@ -207,7 +207,7 @@ void InvariantChecker::CheckEnd() {
     if (!state.ok()) return findings.Add(absl::StrCat("the last checkpoint: ", std::string(state.status().ToString())));
     // An early end may find a worker at a lease beyond it that nobody had told the chief of.
     const bool has_more = state->finished != all || !state->counters.empty();
-    if (!state->finished.Covers(all) || (has_more && goal() == oracle_->plan().total_leases())) {
+    if (!state->finished.Covers(all) || (has_more && goal() == LeasesOfJob())) {
       findings.Add("the last checkpoint has open leases");
     }
     const TrainingSpec& training = oracle_->job().training;

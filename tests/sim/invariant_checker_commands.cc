@@ -43,8 +43,11 @@ void InvariantChecker::OnJournalled(const JobRecord& record) {
 }
 
 uint64_t InvariantChecker::goal() const {
-  const Plan& plan = oracle_->plan();
-  return ends_after_ == 0 ? plan.total_leases() : ends_after_ * plan.leases_per_epoch();
+  return ends_after_ == 0 ? LeasesOfJob() : oracle_->plan().EpochBegin(ends_after_);
+}
+
+uint64_t InvariantChecker::LeasesOfJob() const {
+  return oracle_->plan().EpochBegin(static_cast<uint64_t>(world_->plan().job.training.epochs));
 }
 
 void InvariantChecker::Check(const Process& process, PeerId, const ControlReply& reply) {

@@ -24,6 +24,8 @@ void JoinRules::Before(const Process& process, const Input& input) {
     const FaultPlan& plan = world_->plan();
     const bool may_forget = plan.damage || plan.lose || plan.rot || plan.faults.put_back > Duration::zero();
     if (may_forget) fingerprint_.reset();  // what tells of the data may be gone
+    const bool has_grown = world_->has_grown();
+    if (std::exchange(knows_growth_, has_grown) != has_grown) fingerprint_.reset();
   }
   life_ = process.life;
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);

@@ -28,6 +28,7 @@ class JoinRules final : public Rules {
 
   std::map<Incarnation, uint64_t> fingerprints_;
   std::optional<uint64_t> fingerprint_;  // of the data of those that got work, in that run
+  bool knows_growth_ = false;            // of the data, under a chief before
   uint64_t run_ = 0;
 
   // Of one life of a chief.

@@ -66,6 +66,20 @@ class WholeLedgers(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("epoch 0: 7 of 7 samples exactly once on each of 2 slices; 0 torn steps", output)
 
+    def test_a_job_whose_data_grew(self):
+        """A second epoch has 3 examples more: 5 batches, leases of 3 and 2 steps."""
+        flags = ["--examples=10", "--epochs=2", "--earlier=1:7"]
+        lines = [[*whole_slice(s), *(applied(s, 2, i, 4 + i) for i in (1, 2, 3)), applied(s, 3, 1, 8)] for s in (0, 1)]
+        status, output = check({"ps": lines[0] + lines[1]}, *flags)
+        self.assertEqual(status, 1, output)
+        self.assertIn("epoch 1: LOST 2 samples", output)
+        for s in (0, 1):
+            lines[s].append(applied(s, 3, 2, 9))
+        status, output = check({"ps": lines[0] + lines[1]}, *flags)
+        self.assertEqual(status, 0, output)
+        self.assertIn("epoch 0: 7 of 7 samples", output)
+        self.assertIn("epoch 1: 10 of 10 samples", output)
+
     def test_a_job_that_stopped_early_and_one_cancelled_after_that(self):
         training = {"batchSize": 2, "leaseBatches": 3, "epochs": 9, "consistency": "async"}
         manifest = {"job": json.dumps({"training": training}), "trainExamples": 7, "records": [0, 0]}

@@ -20,13 +20,15 @@ void WriteTraces(const std::string& dir, const World& world, const InvariantChec
     file->Flush();
   });
   const TrainingSpec& training = oracle.job().training;
-  std::ofstream(dir + "/plan") << "--examples=" << oracle.plan().train_examples()
-                               << "\n--batch-size=" << training.batch_size
-                               << "\n--lease-batches=" << training.lease_batches
-                               << "\n--epochs=" << checker.goal() / oracle.plan().leases_per_epoch()
-                               << "\n--push-every=" << training.step_batches() << "\n--slices=" << oracle.grid().size()
-                               << "\n--sync-group="
-                               << (training.consistency == Consistency::kSync ? training.group_size : 0) << "\n";
+  std::ofstream plan(dir + "/plan");
+  for (const EarlierEpochs& earlier : training.earlier) {
+    plan << "--earlier=" << earlier.epochs << ":" << earlier.examples << "\n";
+  }
+  plan << "--examples=" << oracle.plan().train_examples() << "\n--batch-size=" << training.batch_size
+       << "\n--lease-batches=" << training.lease_batches
+       << "\n--epochs=" << oracle.plan().EpochOf(LeaseId{checker.goal()})
+       << "\n--push-every=" << training.step_batches() << "\n--slices=" << oracle.grid().size()
+       << "\n--sync-group=" << (training.consistency == Consistency::kSync ? training.group_size : 0) << "\n";
 }
 
 }  // namespace downpour

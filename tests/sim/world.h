@@ -125,6 +125,13 @@ class World {
   FaultCounts disk_faults_dealt() const;  // of all of them
   void set_stalls(double stalls) { plan_.stalls = stalls; }
   void EndDivergence() { plan_.diverges = false; }
+  // From now on devices find more data, and the job has more epochs.
+  void GrowData() {
+    plan_.job = plan_.LastJob();
+    plan_.first_examples = plan_.train_examples;
+    plan_.train_examples += plan_.more_examples;
+  }
+  bool has_grown() const { return plan_.first_examples > 0; }
   const FaultPlan& plan() const { return plan_; }
   Findings& findings() { return *findings_; }
   Time now() const { return events_.now(); }

@@ -69,8 +69,7 @@ std::string PositionLine(const LoadedCheckpoint& checkpoint) {
   const Position position = PositionOf(checkpoint, plan);
   return absl::StrFormat("%s of %s leases finished on every slice (%s examples, epoch %.2f of %d), %s begun",
                          Count(position.finished.Count()), Count(plan.total_leases()), Count(position.examples),
-                         static_cast<double>(position.examples) / std::max<uint64_t>(plan.train_examples(), 1),
-                         checkpoint.job.training.epochs, Count(position.open));
+                         plan.EpochsOf(position.examples), checkpoint.job.training.epochs, Count(position.open));
 }
 
 std::string VariableTable(const LoadedCheckpoint& checkpoint) {

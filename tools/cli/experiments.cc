@@ -129,6 +129,7 @@ class Search {
     const Json name = settings.value("name", Json());
     values["job"] = name.is_string() ? Printable(name.get<std::string>()) : "";
     settings.erase("name");
+    if (settings.contains("training") && settings["training"].is_object()) settings["training"].erase("earlier");
     const absl::StatusOr<JobSpec> spec = ParseCanonicalJob(record.job);
     if (spec.ok() && spec->model.is_own()) SayItAsUsersDo(*spec, &settings);
     TakeSettings(settings, "", job);

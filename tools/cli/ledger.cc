@@ -1,6 +1,7 @@
 #include "tools/cli/ledger.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -54,9 +55,9 @@ void CountFinished(const IntervalSet& finished, const Plan& plan, Ledger* ledger
     const uint64_t end = std::min(interval.end, plan.total_leases());
     for (uint64_t lease = interval.begin; lease < end;) {
       const uint64_t epoch = plan.EpochOf(LeaseId{lease});
-      const uint64_t next_epoch = (epoch + 1) * plan.leases_per_epoch();
-      if (lease % plan.leases_per_epoch() == 0 && end >= next_epoch) {
-        ledger->everywhere[epoch] = plan.train_examples();
+      const uint64_t next_epoch = plan.EpochBegin(epoch + 1);
+      if (lease == plan.EpochBegin(epoch) && end >= next_epoch) {
+        ledger->everywhere[epoch] = plan.ExamplesOfEpoch(epoch);
         lease = next_epoch;
       } else {
         ledger->everywhere[epoch] += plan.ExamplesOf(LeaseId{lease++});
@@ -86,27 +87,37 @@ void CompareVersion(const SliceState& slice, uint64_t updates, Ledger* ledger) {
   }
 }
 
+// Epochs of one number of samples.
 std::string EpochLine(uint64_t first, uint64_t last, uint64_t samples, const Ledger& ledger) {
+  const uint64_t all = ledger.SamplesOf(first);
   const std::string epochs = first == last ? absl::StrCat("epoch ", CountText(first + 1))
                                            : absl::StrCat("epochs ", CountText(first + 1), " to ", CountText(last + 1));
   if (samples == 0) return epochs + ": open\n";
-  return absl::StrCat(epochs, ": ", CountText(samples), " of ", CountText(ledger.samples),
+  return absl::StrCat(epochs, ": ", CountText(samples), " of ", CountText(all),
                       " samples took effect, each exactly once on every slice",
-                      samples == ledger.samples ? "" : "; the others are open", "\n");
+                      samples == all ? "" : "; the others are open", "\n");
 }
 
 }  // namespace
 
 bool Ledger::complete() const {
-  return everywhere.size() == epochs && std::all_of(everywhere.begin(), everywhere.end(),
-                                                    [this](const auto& epoch) { return epoch.second == samples; });
+  return everywhere.size() == epochs && std::all_of(everywhere.begin(), everywhere.end(), [this](const auto& epoch) {
+           return epoch.second == SamplesOf(epoch.first);
+         });
 }
+
+uint64_t Ledger::SamplesOf(uint64_t epoch) const { return std::prev(samples.upper_bound(epoch))->second; }
 
 Ledger MakeLedger(const LoadedCheckpoint& checkpoint) {
   const Plan plan(checkpoint.job, checkpoint.manifest.train_examples);
   Ledger ledger;
   ledger.epochs = static_cast<uint64_t>(checkpoint.job.training.epochs);
-  ledger.samples = plan.train_examples();
+  uint64_t begin = 0;
+  for (const EarlierEpochs& earlier : checkpoint.job.training.earlier) {
+    ledger.samples[begin] = earlier.examples;
+    begin = static_cast<uint64_t>(earlier.epochs);
+  }
+  ledger.samples[begin] = plan.train_examples();
   const IntervalSet finished = FinishedEverywhere(checkpoint);
   CountFinished(finished, plan, &ledger);
   for (const LeaseId lease : Begun(checkpoint, finished, plan)) {
@@ -129,7 +140,10 @@ std::string LedgerLines(const Ledger& ledger) {
     if (epoch->first > next) absl::StrAppend(&lines, EpochLine(next, epoch->first - 1, 0, ledger));
     const auto [first, samples] = *epoch;
     next = first;
-    for (; epoch != ledger.everywhere.end() && epoch->first == next && epoch->second == samples; ++epoch) ++next;
+    const auto is_alike = [&] {
+      return epoch->first == next && epoch->second == samples && ledger.SamplesOf(next) == ledger.SamplesOf(first);
+    };
+    for (; epoch != ledger.everywhere.end() && is_alike(); ++epoch) ++next;
     absl::StrAppend(&lines, EpochLine(first, next - 1, samples, ledger));
   }
   if (next < ledger.epochs) absl::StrAppend(&lines, EpochLine(next, ledger.epochs - 1, 0, ledger));

@@ -18,11 +18,12 @@ namespace downpour {
 
 struct Ledger {
   uint64_t epochs = 0;
-  uint64_t samples = 0;                     // of one epoch
+  std::map<uint64_t, uint64_t> samples;     // epoch -> samples that each epoch from there on has
   std::map<uint64_t, uint64_t> everywhere;  // epoch, from 0 -> samples that every slice has counted; absent: none
   uint64_t without_effect = 0;              // pushes that slices counted and that changed nothing, over all slices
   std::map<uint32_t, uint64_t> doubled;     // slice -> pushes beyond the steps that it counted
   bool complete() const;                    // every sample of every epoch
+  uint64_t SamplesOf(uint64_t epoch) const;
 };
 
 Ledger MakeLedger(const LoadedCheckpoint& checkpoint);

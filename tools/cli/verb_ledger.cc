@@ -92,14 +92,15 @@ std::string Words(const LedgerFindings& found) {
 std::string Document(const LedgerFindings& found) {
   Json epochs = Json::array();
   for (const auto& [epoch, samples] : found.ledger.everywhere) {
-    epochs.push_back({{"epoch", epoch + 1}, {"samplesEverywhere", samples}});
+    epochs.push_back(
+        {{"epoch", epoch + 1}, {"samples", found.ledger.SamplesOf(epoch)}, {"samplesEverywhere", samples}});
   }
   uint64_t doubled = 0;
   for (const auto& [slice, pushes] : found.ledger.doubled) doubled += pushes;
   const Json json = {{"checkpoint", ToString(found.checkpoint.manifest.round)},
                      {"slices", found.checkpoint.slices.size()},
                      {"epochs", found.ledger.epochs},
-                     {"samplesPerEpoch", found.ledger.samples},
+                     {"samplesPerEpoch", found.ledger.samples.rbegin()->second},
                      {"begun", std::move(epochs)},
                      {"complete", found.ledger.complete()},
                      {"lost", found.lost},

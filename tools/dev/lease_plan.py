@@ -28,6 +28,17 @@ def read_journal(job_dir):
 
 
 @dataclasses.dataclass
+class Stretch:
+    """Epochs in a row that have the same examples, the first ones of the data."""
+
+    epoch: int
+    lease: int  # with which the first of them begins
+    examples: int
+    batches: int
+    leases: int  # of each epoch
+
+
+@dataclasses.dataclass
 class Plan:
     examples: int
     batch_size: int
@@ -36,32 +47,56 @@ class Plan:
     slices: int
     push_every: int = 1
     sync_group: int = 0  # leases whose gradients are one update, within their epoch; 0: each step is one
+    earlier: tuple = ()  # (epochs, examples), rising: the first epochs had fewer examples when the job was begun
 
     def __post_init__(self):
         if min(self.examples, self.batch_size, self.lease_batches, self.epochs, self.slices, self.push_every) < 1:
             raise Unreadable("the plan has a zero in it")
-        self.batches = -(-self.examples // self.batch_size)
-        self.leases_per_epoch = -(-self.batches // self.lease_batches)
-        self.leases = self.leases_per_epoch * self.epochs
+        self.stretches = []
+        epoch = self.leases = 0
+        for end, examples in [*self.earlier, (self.epochs, self.examples)]:
+            end = min(end, self.epochs)
+            if end <= epoch:
+                continue
+            batches = -(-examples // self.batch_size)
+            of_epoch = -(-batches // self.lease_batches)
+            self.stretches.append(Stretch(epoch, self.leases, examples, batches, of_epoch))
+            self.leases += (end - epoch) * of_epoch
+            epoch = end
+
+    def stretch_of(self, lease):
+        return [stretch for stretch in self.stretches if stretch.lease <= lease][-1]
 
     def epoch_of(self, lease):
-        return lease // self.leases_per_epoch
+        stretch = self.stretch_of(lease)
+        return stretch.epoch + (lease - stretch.lease) // stretch.leases
+
+    def leases_of(self, epoch):
+        stretch = [stretch for stretch in self.stretches if stretch.epoch <= epoch][-1]
+        begin = stretch.lease + (epoch - stretch.epoch) * stretch.leases
+        return range(begin, begin + stretch.leases)
+
+    def examples_of_epoch(self, epoch):
+        return [stretch for stretch in self.stretches if stretch.epoch <= epoch][-1].examples
 
     def first_batch(self, lease):
-        return lease % self.leases_per_epoch * self.lease_batches
+        stretch = self.stretch_of(lease)
+        return (lease - stretch.lease) % stretch.leases * self.lease_batches
 
     def steps_of(self, lease):
-        return -(-min(self.lease_batches, self.batches - self.first_batch(lease)) // self.push_every)
+        batches = min(self.lease_batches, self.stretch_of(lease).batches - self.first_batch(lease))
+        return -(-batches // self.push_every)
 
     def group_of(self, lease):
         """The leases of the same group, with sync."""
-        first = self.epoch_of(lease) * self.leases_per_epoch
-        begin = first + (lease - first) // self.sync_group * self.sync_group
-        return range(begin, min(begin + self.sync_group, first + self.leases_per_epoch))
+        epoch = self.leases_of(self.epoch_of(lease))
+        begin = epoch.start + (lease - epoch.start) // self.sync_group * self.sync_group
+        return range(begin, min(begin + self.sync_group, epoch.stop))
 
     def examples_of(self, lease, steps):
         batches = min(steps * self.push_every, self.lease_batches)
-        return min(batches * self.batch_size, self.examples - self.first_batch(lease) * self.batch_size)
+        return min(
+            batches * self.batch_size, self.stretch_of(lease).examples - self.first_batch(lease) * self.batch_size)
 
     @staticmethod
     def of_manifest(manifest, journal=None):
@@ -72,4 +107,5 @@ class Plan:
             manifest["trainExamples"], training["batchSize"], training["leaseBatches"], early or training["epochs"],
             len(manifest["records"]), training.get("localSteps", 0) or training.get("pushEvery", 1),
             training["groupSize"] if training["consistency"] == "sync" else 0,
+            [(earlier["epochs"], earlier["examples"]) for earlier in training.get("earlier", [])],
         )

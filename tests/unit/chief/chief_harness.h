@@ -16,6 +16,7 @@
 
 #include "chief/chief_role.h"
 #include "job/slice_grid.h"
+#include "runtime/prng.h"
 #include "schema/checkpoint_format.h"
 #include "tests/unit/chief/memory_disk.h"
 #include "tests/unit/chief/parts_fixture.h"
@@ -45,7 +46,8 @@ class ChiefHarness {
  public:
   static constexpr uint64_t kTrainExamples = 12;  // 3 leases of 2 batches of 2 per epoch
   static constexpr uint64_t kEvalExamples = 10;
-  static constexpr uint64_t kFingerprint = 77;
+  static constexpr uint64_t kTrainFingerprint = 76, kEvalFingerprint = 5;
+  static constexpr uint64_t kFingerprint = MixAll(kTrainFingerprint, kEvalFingerprint);
   static constexpr uint64_t kDescriptors = 200;  // open files: enough for 68 workers
   static constexpr uint64_t kRun = 7;            // of every job that begins here
 

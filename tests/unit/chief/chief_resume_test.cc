@@ -9,6 +9,7 @@
 #include "chief/folder/checkpoint_store.h"
 #include "chief/lifecycle.h"
 #include "chief/shutdown.h"
+#include "runtime/prng.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -256,6 +257,102 @@ TEST_F(ChiefResumeTest, OtherDataOfOneWorkerIsNotWhyAnotherCannotPrepare) {
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(cluster->exit()->code, 1) << "it may have room the next time";
   EXPECT_THAT(cluster->exit()->why, HasSubstr("the GPU has no room"));
+}
+
+// ---- More data ------------------------------------------------------------------------------------------------------
+
+// The harness' data with more examples behind them, in a file of their own.
+class MoreDataResumeTest : public ChiefResumeTest {
+ protected:
+  static constexpr uint64_t kMore = 20;  // 5 leases an epoch instead of 3
+  void Report(FakeMember& worker, uint64_t examples = kMore) {
+    DataReport report{worker.id, examples, ChiefHarness::kEvalExamples, 0, ""};
+    report.eval_fingerprint = ChiefHarness::kEvalFingerprint;
+    report.files = {{"a", ChiefHarness::kTrainExamples, ChiefHarness::kTrainFingerprint}};
+    if (examples > ChiefHarness::kTrainExamples) report.files.push_back({"b", examples, 1});
+    report.fingerprint = MixAll(report.files.back().fingerprint, report.eval_fingerprint);
+    cluster->Say(worker.control, report);
+  }
+  void RunToRunning(uint64_t examples = kMore) {
+    for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+    for (int i = 0; i < 2; ++i) Report(cluster->JoinWorker(i), examples);
+    cluster->Wait(1s);
+  }
+};
+
+TEST_F(MoreDataResumeTest, FurtherEpochsHaveAllDataAndThoseBegunTheirOwn) {
+  Resume({"training.epochs=3"});
+  RunToRunning();
+  ASSERT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 4)) << "in the midst of the second epoch";
+  EXPECT_EQ(cluster->role->goal(), 3u + 3 + 5);
+  const nlohmann::json progress = cluster->Status()["progress"];
+  EXPECT_EQ(progress["examples"], 12 + 12 + 20);
+  Finish();
+  EXPECT_EQ(cluster->Status()["progress"]["examplesCommitted"], 12 + 12 + 20);
+  const auto manifest = DecodeManifest(disk->At(ManifestPath({2, 1})));
+  ASSERT_TRUE(manifest.ok());
+  EXPECT_EQ(manifest->train_examples, 20u);
+  EXPECT_EQ(manifest->train_files.size(), 2u);
+}
+
+TEST_F(MoreDataResumeTest, AJobThatHasSucceededIsTrainedFurtherOnMore) {
+  Resume();
+  cluster->RunToRunning();
+  Finish();
+  Resume({"training.epochs=3"});
+  RunToRunning();
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 6));
+  EXPECT_EQ(cluster->role->goal(), 11u);
+  Finish();
+}
+
+TEST_F(MoreDataResumeTest, WithoutFurtherEpochsItIsRefusedWith78) {
+  Resume();
+  RunToRunning();
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(
+      cluster->Status()["errorMessage"],
+      HasSubstr("has 20 examples instead of 12, by b. The job's 2 epochs keep the data that it was begun with"));
+  cluster->Wait(4s);
+  EXPECT_EQ(cluster->exit()->code, 78);
+}
+
+// Killed before and after the first worker said what there is, and before any checkpoint of it.
+TEST_F(MoreDataResumeTest, AResumeThatIsKilledIsResumedAlike) {
+  Resume({"training.epochs=3"});
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  Resume({"training.epochs=3"});
+  RunToRunning();
+  ASSERT_EQ(cluster->role->goal(), 11u);
+  Resume({"training.epochs=3"});
+  RunToRunning();
+  EXPECT_EQ(cluster->role->goal(), 11u);
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 4)) << "the checkpoint is of the data of before, and of this plan";
+  Resume({"training.epochs=3"});
+  RunToRunning(kMore + 1);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed) << "its third epoch is fixed";
+  Resume({"training.epochs=4"});
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  Report(cluster->JoinWorker(0));
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->goal(), 16u);
+  Finish();
+}
+
+TEST_F(MoreDataResumeTest, WithoutAJournalTheCheckpointTells) {
+  for (const char* copy : {"journal.a", "journal.b"}) disk->Put(copy, "damaged");
+  Resume({"training.epochs=3"});
+  RunToRunning();
+  EXPECT_EQ(cluster->role->goal(), 11u);
+  Finish();
+}
+
+TEST_F(MoreDataResumeTest, FurtherEpochsOnTheSameDataAreThePlanOfBefore) {
+  Resume({"training.epochs=3"});
+  RunToRunning(ChiefHarness::kTrainExamples);
+  EXPECT_EQ(cluster->role->goal(), 9u);
+  Finish();
 }
 
 TEST_F(ChiefResumeTest, WithoutResumeTheFolderOfAJobThatIsOverIsRefused) {

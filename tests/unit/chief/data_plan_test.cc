@@ -4,10 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "chief/known/step_context.h"
+#include "job/job_file.h"
+#include "runtime/prng.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {
@@ -151,6 +157,122 @@ TEST(DataPlanTest, ACheckpointFixesThePlanBeforeAnyWorker) {
   EXPECT_TRUE(data.fixed());
   EXPECT_THAT(MessageOf(data.Validate("worker-0", ReportOf(12, 10, 8))), HasSubstr("other data than checkpoint 2-5"));
   EXPECT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
+}
+
+// ---- More data ------------------------------------------------------------------------------------------------------
+
+constexpr uint64_t kEval = 99;  // fingerprint of the evaluation set
+
+// Of files with so many examples each, in this order. A fingerprint follows from the name and from what precedes it.
+DataReport ReportOfFiles(const std::vector<std::pair<std::string, uint64_t>>& files) {
+  DataReport report = ReportOf(0, 10, 0);
+  uint64_t fingerprint = 0;
+  for (const auto& [name, examples] : files) {
+    report.train_examples += examples;
+    fingerprint = MixAll(fingerprint, examples, std::hash<std::string>()(name));
+    report.files.push_back({"/data/" + name.substr(0, name.find(' ')), report.train_examples, fingerprint});
+  }
+  report.eval_fingerprint = kEval;
+  report.fingerprint = MixAll(fingerprint, kEval);
+  return report;
+}
+
+class MoreDataTest : public ::testing::Test {
+ protected:
+  // As a chief recalls what another one fixed, whose job had 2 epochs.
+  std::string Validate(const DataReport& report, bool grows = true) {
+    job_ = SmallJob();
+    job_.training.epochs = 3;
+    DataPlan before(job_);
+    EXPECT_TRUE(before.Validate("worker-0", ReportOfFiles({{"a", 8}, {"b", 4}})).ok());
+    job_.training.earlier = {{2, 12, before.shape().fingerprint}};
+    data_ = std::make_unique<DataPlan>(job_);
+    data_->Recall(before.shape(), "the job was begun with", grows);
+    EXPECT_EQ(data_->fixed(), !grows);
+    return MessageOf(data_->Validate("worker-0", report));
+  }
+  JobSpec job_;
+  std::unique_ptr<DataPlan> data_;
+};
+
+TEST_F(MoreDataTest, FurtherFilesAreTrainedOnInFurtherEpochs) {
+  EXPECT_EQ(Validate(ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 5}})), "");
+  ASSERT_TRUE(data_->fixed());
+  EXPECT_EQ(data_->plan().ExamplesOfEpoch(1), 12u);
+  EXPECT_EQ(data_->plan().ExamplesOfEpoch(2), 17u);
+  EXPECT_THAT(MessageOf(data_->Validate("worker-1", ReportOfFiles({{"a", 8}, {"b", 4}}))),
+              HasSubstr("has 12 examples instead of 17, /data/c is missing"))
+      << "a host that lacks the new file";
+  EXPECT_TRUE(data_->Validate("worker-2", ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 5}})).ok());
+}
+
+TEST_F(MoreDataTest, TheSameFilesAreWelcomeToo) {
+  EXPECT_EQ(Validate(ReportOfFiles({{"a", 8}, {"b", 4}})), "");
+  EXPECT_EQ(data_->plan().ExamplesOfEpoch(2), 12u);
+  EXPECT_THAT(MessageOf(data_->Validate("worker-1", ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 5}}))),
+              HasSubstr("raise training.epochs and add --resume"))
+      << "the first report has fixed it";
+}
+
+TEST_F(MoreDataTest, WithoutFurtherEpochsFurtherFilesAreRefusedByName) {
+  EXPECT_THAT(
+      Validate(ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 5}, {"d", 1}}), /*grows=*/false),
+      EndsWith("has 18 examples instead of 12, by /data/c, /data/d. The job's 3 epochs keep the data that it was "
+               "begun with. To train on all in further epochs, raise training.epochs and add --resume"));
+}
+
+TEST_F(MoreDataTest, FilesThatAreNotWhatTheyWereAreRefusedByName) {
+  EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"b other bytes", 4}, {"c", 5}})), HasSubstr("/data/b has changed"));
+  EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"b", 6}, {"c", 5}})), HasSubstr("/data/b has changed"));
+  EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"c", 5}})), HasSubstr("/data/b is missing"));
+  EXPECT_THAT(Validate(ReportOfFiles({{"b", 4}, {"a", 8}, {"c", 5}})),
+              HasSubstr("/data/a was file 1 of them, and is file 2 (further files belong behind"));
+  EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"a2", 1}, {"b", 4}})),
+              HasSubstr("/data/b was file 2 of them, and is "));
+  DataReport other_eval = ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 5}});
+  other_eval.eval_fingerprint = kEval + 1;
+  EXPECT_NE(Validate(other_eval), "") << "further files, but other evaluation data";
+  EXPECT_FALSE(data_->fixed());
+}
+
+TEST_F(MoreDataTest, EpochsThatAreAddedKeepTheDataOfThoseBefore) {
+  const JobSpec before = SmallJob();  // 2 epochs
+  JobSpec job = before;
+  const DataShape shape{12, 10, 7}, grown{17, 10, 8};
+  EXPECT_FALSE(ResumeData(job, before, shape, false).grows);
+  EXPECT_TRUE(ResumeData(job, before, shape, false).earlier.empty());
+  job.training.epochs = 3;
+  const DataToResume first = ResumeData(job, before, shape, false);
+  EXPECT_TRUE(first.grows);
+  EXPECT_EQ(first.earlier, (std::vector<EarlierEpochs>{{2, 12, 7}}));
+  JobSpec next = job, further = job;
+  next.training.earlier = further.training.earlier = first.earlier;
+  further.training.epochs = 5;
+  EXPECT_EQ(ResumeData(further, next, shape, true).earlier, first.earlier) << "nobody saw the data of epoch 3 yet";
+  EXPECT_TRUE(ResumeData(next, next, shape, true).grows) << "killed before a worker was there";
+  JobSpec fewer = next;
+  fewer.training.epochs = 2;
+  EXPECT_FALSE(ResumeData(fewer, next, shape, true).grows) << "no epoch would have further data";
+  EXPECT_EQ(ResumeData(further, next, shape, false).earlier, (std::vector<EarlierEpochs>{{3, 12, 7}}));
+  EXPECT_EQ(ResumeData(further, next, grown, false).earlier, (std::vector<EarlierEpochs>{{2, 12, 7}, {3, 17, 8}}));
+}
+
+TEST_F(MoreDataTest, CheckpointsOfEarlierEpochsAreOfThePlan) {
+  JobSpec before = SmallJob(), job = before;
+  job.training.epochs = 4;
+  job.training.earlier = {{2, 12, 7}};
+  const DataShape shape{17, 10, 8};
+  Manifest manifest;
+  manifest.round = {1, 1};
+  manifest.job = CanonicalJob(before);
+  manifest.train_examples = 12, manifest.eval_examples = 10, manifest.data_fingerprint = 7;
+  EXPECT_EQ(OfPlan({manifest}, job, shape, {}).size(), 1u);
+  manifest.data_fingerprint = 6;
+  EXPECT_TRUE(OfPlan({manifest}, job, shape, {}).empty()) << "of other data";
+  manifest.data_fingerprint = 7;
+  before.training.epochs = 3;
+  manifest.job = CanonicalJob(before);
+  EXPECT_TRUE(OfPlan({manifest}, job, shape, {}).empty()) << "its third epoch had other examples";
 }
 
 }  // namespace

@@ -111,6 +111,20 @@ TEST_F(RecordDatasetTest, CopiesHaveTheSameFingerprintWhereverTheyLie) {
   EXPECT_NE(one->fingerprint(), Open({"four/a.csv"}).value()->fingerprint()) << "fields of other names";
 }
 
+// So a chief knows a set of which others are the beginning, and the file that is another one.
+TEST_F(RecordDatasetTest, EachFileSaysWhatTheSetIsUpToItsEnd) {
+  folder_.Write("a.csv", Rows(0, 300));
+  folder_.Write("b.csv", Rows(300, 400));
+  folder_.Write("c.csv", Rows(400, 900));
+  const auto one = Open({"a.csv"}).value(), two = Open({"a.csv", "b.csv"}).value();
+  const std::vector<DataFile> files = Open({"a.csv", "b.csv", "c.csv"}).value()->files();
+  ASSERT_EQ(files.size(), 3u);
+  EXPECT_EQ(files[0], (DataFile{folder_.path() + "/a.csv", 300, one->fingerprint()}));
+  EXPECT_EQ(files[1], (DataFile{folder_.path() + "/b.csv", 400, two->fingerprint()}));
+  EXPECT_EQ(files[2].examples, 900u);
+  EXPECT_NE(Open({"b.csv", "a.csv"}).value()->files()[1].fingerprint, files[1].fingerprint) << "another order";
+}
+
 TEST_F(RecordDatasetTest, WhatCannotBeReadIsNamedWithItsLine) {
   folder_.Write("a.csv", Rows(0, 300) + "7,maybe\n" + Rows(300, 400).substr(4));
   EXPECT_EQ(ErrorOf({"a.csv"}),

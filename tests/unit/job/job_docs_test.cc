@@ -46,7 +46,9 @@ model:
     - {multiply: {}, from: [in, add_0]}
     - {dot: {}, from: [in, multiply_0]}
     - {concat: {}, from: [in, dot_0]}
-training: {optimizer: {overrides: [{variables: dense_0/bias, learningRate: 1}]}}
+training:
+  earlier: [{epochs: 1, examples: 1, fingerprint: 0}]
+  optimizer: {overrides: [{variables: dense_0/bias, learningRate: 1}]}
 data:
   train: {images: a, labels: b}
 )";

@@ -52,6 +52,18 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
   EXPECT_THAT(differences("training.epochs=1"), ElementsAre(HasSubstr("training.epochs")));
 }
 
+// It is the chief's to find.
+TEST(PlanDifferencesTest, WhatEarlierEpochsHadIsNotTheUsersToName) {
+  const std::string earlier =
+      "training.earlier=[{epochs: 1, examples: 12, fingerprint: 18446744073709551615}, "
+      "{epochs: 2, examples: 13, fingerprint: 0}]";
+  const JobSpec job = Job({earlier});
+  EXPECT_EQ(job.training.earlier, (std::vector<EarlierEpochs>{{1, 12, UINT64_MAX}, {2, 13, 0}}));
+  EXPECT_THAT(PlanDifferences(job, Job()), IsEmpty());
+  EXPECT_THAT(PlanDifferences(Job(), job), IsEmpty());
+  EXPECT_EQ(ParseCanonicalJob(CanonicalJob(job)).value(), job);
+}
+
 TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster) {
   const JobSpec job = Job();
   for (const char* override : {"training.epochs=5", "training.optimizer.learningRate=0.5", "training.maxStaleness=7",

@@ -238,15 +238,14 @@ class RejoiningTest : public ServingTest {
   static constexpr SliceEpoch kNext{2, 1};
   static constexpr Incarnation kSuccessor{uint64_t{2} << 32 | 1};
 
-  void Rejoin(const JobSpec& job) {
+  void Rejoin(const JobSpec& job, uint64_t train_examples = kTinyExamples) {
     Effects effects;
     role_->Step(Time(),
                 Received{kChief, Refused{.code = RefusalCode::kUnknown, .why = {}, .member = kMe, .run = kRun}, kRun},
                 effects);
     role_->Step(Time(), Received{kChief, Welcome{kSuccessor, 2, "ps-0", CanonicalJob(job), kRun, 0, 1}, kRun}, effects);
-    const Assign assign{kSuccessor, kTinyExamples, {{kKernel, kNext, SliceSource::kHeld}}};
+    const Assign assign{kSuccessor, train_examples, {{kKernel, kNext, SliceSource::kHeld}}};
     role_->Step(Time(), Received{kChief, assign, kRun}, effects);
-    ASSERT_EQ(role_->Find(kKernel)->epoch, kNext);
   }
   PushReply::Item PushedOf(LeaseId lease) {
     const std::vector<float> ones(4, 1);
@@ -255,6 +254,24 @@ class RejoiningTest : public ServingTest {
     return Answer<PushReply>(push).slices.at(0);
   }
 };
+
+// Data were appended, and the job has an epoch more, which has them.
+TEST_F(RejoiningTest, WhatItHoldsIsOfAJobWhoseDataGrew) {
+  JobSpec job = TinyJob();
+  job.training.earlier = {{job.training.epochs, kTinyExamples, 7}};
+  ++job.training.epochs;
+  for (const uint64_t examples : {kTinyExamples - 1, kTinyExamples + 100}) {
+    Serve(WireFormat::kFp32);
+    JobSpec other = job;
+    if (examples > kTinyExamples) other.training.earlier.front().examples = kTinyExamples + 1;
+    Rejoin(other, examples);
+    EXPECT_EQ(role_->Find(kKernel)->epoch, kEpoch) << "not the data that it knows, with others behind them";
+  }
+  Serve(WireFormat::kFp32);
+  Rejoin(job, kTinyExamples + 100);
+  EXPECT_EQ(role_->Find(kKernel)->epoch, kNext);
+  EXPECT_TRUE(PushedOf(LeaseId{Plan(job, kTinyExamples + 100).total_leases() - 1}).counted);
+}
 
 TEST_F(RejoiningTest, LeasesOfEpochsThatWereAddedCount) {
   Serve(WireFormat::kFp32);

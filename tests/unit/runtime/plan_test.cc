@@ -247,6 +247,100 @@ TEST(BlockPlanTest, EpochsBlocksAndLeasesAreShuffled) {
   EXPECT_GT(blocks.size(), 1u) << "a batch mixes the blocks of its lease";
 }
 
+// ---- More data ------------------------------------------------------------------------------------------------------
+
+JobSpec GrownJob(int64_t epochs, std::vector<EarlierEpochs> earlier, Consistency consistency = Consistency::kAsync,
+                 DataOrder order = DataOrder::kExamples) {
+  JobSpec job;
+  job.training.batch_size = 3;
+  job.training.lease_batches = 4;
+  job.training.push_every = 2;
+  job.training.epochs = epochs;
+  job.training.earlier = std::move(earlier);
+  job.training.consistency = consistency;
+  job.training.group_size = 2;
+  job.data.order = order;
+  job.data.block_examples = 7;
+  return job;
+}
+
+TEST(GrownPlanTest, EarlierEpochsMeanWhatTheyMeantBefore) {
+  for (const DataOrder order : {DataOrder::kExamples, DataOrder::kBlocks}) {
+    const Plan before(GrownJob(2, {}, Consistency::kSsp, order), 50);
+    const Plan grown(GrownJob(5, {{2, 50, 0}, {3, 64, 0}}, Consistency::kSsp, order), 101);
+    for (uint64_t number = 0; number < before.total_leases(); ++number) {
+      const LeaseId lease{number};
+      EXPECT_EQ(ExamplesOfLease(grown, lease), ExamplesOfLease(before, lease)) << number;
+      EXPECT_EQ(grown.StepsOf(lease), before.StepsOf(lease));
+      EXPECT_EQ(grown.EpochOf(lease), before.EpochOf(lease));
+      EXPECT_EQ(grown.GroupOf(lease), before.GroupOf(lease));
+      EXPECT_EQ(grown.StepsBefore(number), before.StepsBefore(number));
+      EXPECT_EQ(grown.BatchesBefore(number), before.BatchesBefore(number));
+      EXPECT_EQ(grown.DrawSeed(lease, 1, 0), before.DrawSeed(lease, 1, 0));
+    }
+  }
+}
+
+TEST(GrownPlanTest, EveryEpochHasEachOfItsExamplesOnce) {
+  for (const DataOrder order : {DataOrder::kExamples, DataOrder::kBlocks}) {
+    const Plan plan(GrownJob(5, {{2, 50, 0}, {3, 64, 0}}, Consistency::kAsync, order), 101);
+    constexpr uint64_t kOf[] = {50, 50, 64, 101, 101};
+    uint64_t examples = 0, steps = 0, batches = 0;
+    for (uint64_t epoch = 0; epoch < 5; ++epoch) {
+      EXPECT_EQ(plan.ExamplesOfEpoch(epoch), kOf[epoch]);
+      EXPECT_EQ(plan.ExamplesBefore(plan.EpochBegin(epoch)), examples);
+      EXPECT_DOUBLE_EQ(plan.EpochsOf(examples), static_cast<double>(epoch));
+      EXPECT_DOUBLE_EQ(plan.EpochsOf(examples + 10),
+                       static_cast<double>(epoch) + 10.0 / static_cast<double>(kOf[epoch]));
+      std::set<uint64_t> seen;
+      for (uint64_t number = plan.EpochBegin(epoch); number < plan.EpochBegin(epoch + 1); ++number) {
+        EXPECT_EQ(plan.EpochOf(LeaseId{number}), epoch);
+        EXPECT_EQ(plan.StepsBefore(number), steps);
+        EXPECT_EQ(plan.BatchesBefore(number), batches);
+        const std::vector<uint64_t> ids = ExamplesOfLease(plan, LeaseId{number});
+        EXPECT_EQ(ids.size(), plan.ExamplesOf(LeaseId{number}));
+        seen.insert(ids.begin(), ids.end());
+        steps += plan.StepsOf(LeaseId{number});
+        batches += plan.BatchesOf(LeaseId{number});
+      }
+      EXPECT_EQ(seen.size(), kOf[epoch]) << epoch;
+      EXPECT_EQ(*seen.rbegin(), kOf[epoch] - 1);
+      examples += kOf[epoch];
+    }
+    EXPECT_EQ(plan.total_steps(), steps);
+    EXPECT_EQ(plan.total_batches(), batches);
+    EXPECT_EQ(plan.ExamplesBefore(plan.total_leases()), examples);
+    EXPECT_EQ(plan.EpochOf(LeaseId{plan.total_leases()}), 5u);
+    IntervalSet all;
+    all.InsertRange(0, plan.total_leases());
+    EXPECT_EQ(plan.ExamplesIn(all), examples);
+    EXPECT_EQ(plan.train_examples(), 101u);
+  }
+}
+
+TEST(GrownPlanTest, GroupsStayWithinTheirEpoch) {
+  const Plan plan(GrownJob(4, {{2, 50, 0}}, Consistency::kSync), 101);  // 5 leases in an epoch, then 9
+  uint64_t group = 0;
+  for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+    for (uint64_t begin = plan.EpochBegin(epoch); begin < plan.EpochBegin(epoch + 1); begin += 2, ++group) {
+      EXPECT_EQ(plan.GroupBegin(group), begin);
+      EXPECT_EQ(plan.GroupOf(LeaseId{begin}), group);
+      EXPECT_EQ(plan.LeasesIn(group), std::min<uint64_t>(2, plan.EpochBegin(epoch + 1) - begin));
+    }
+  }
+  EXPECT_EQ(plan.GroupBegin(group), plan.total_leases());
+}
+
+TEST(GrownPlanTest, DataThatDidNotGrowMakeThePlanThatThereWas) {
+  const Plan plain(GrownJob(5, {}), 50), same(GrownJob(5, {{2, 50, 7}}), 50);
+  ASSERT_EQ(same.total_leases(), plain.total_leases());
+  for (uint64_t number = 0; number < plain.total_leases(); ++number) {
+    EXPECT_EQ(ExamplesOfLease(same, LeaseId{number}), ExamplesOfLease(plain, LeaseId{number}));
+    EXPECT_EQ(same.StepsBefore(number), plain.StepsBefore(number));
+    EXPECT_EQ(same.GroupOf(LeaseId{number}), plain.GroupOf(LeaseId{number}));
+  }
+}
+
 // What stays behind the whole blocks is what the file ends with, in an epoch's last lease.
 TEST(BlockPlanTest, TheShortBlockStaysLast) {
   const Plan plan = MakeBlockPlan(1005, 100, 5, 20);

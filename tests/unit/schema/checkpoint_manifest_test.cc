@@ -16,6 +16,7 @@ Manifest SmallManifest() {
   m.train_examples = 60000;
   m.eval_examples = 10000;
   m.data_fingerprint = 0xfedcba9876543210u;
+  m.train_files = {{"/data/a.csv", 50000, 7}, {"/data/b.csv", 60000, UINT64_MAX}};
   m.committed.InsertRange(0, 59);
   m.committed.Insert(61);
   m.files = {{"ps-0.shard", 300}, {"ps-1.shard", 200}};
@@ -52,6 +53,7 @@ TEST(ManifestTest, ComesBack) {
   EXPECT_EQ(read->train_examples, m.train_examples);
   EXPECT_EQ(read->eval_examples, m.eval_examples);
   EXPECT_EQ(read->data_fingerprint, m.data_fingerprint);
+  EXPECT_EQ(read->train_files, m.train_files);
   EXPECT_EQ(read->committed, m.committed);
   ASSERT_EQ(read->files.size(), 2u);
   EXPECT_EQ(read->files[1].name, "ps-1.shard");

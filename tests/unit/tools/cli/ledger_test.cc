@@ -69,7 +69,7 @@ TEST_F(LedgerTest, ACompleteJobIsOneLine) {
   const Ledger ledger = MakeLedger(checkpoint_);
   EXPECT_TRUE(ledger.complete());
   EXPECT_EQ(LedgerLines(ledger), "epochs 1 to 3: 7 of 7 samples took effect, each exactly once on every slice\n");
-  EXPECT_EQ(LedgerLines({.epochs = 3, .samples = 7, .everywhere = {{1, 7}}, .without_effect = 0, .doubled = {}}),
+  EXPECT_EQ(LedgerLines({.epochs = 3, .samples = {{0, 7}}, .everywhere = {{1, 7}}, .without_effect = 0, .doubled = {}}),
             "epoch 1: open\nepoch 2: 7 of 7 samples took effect, each exactly once on every slice\nepoch 3: open\n");
 }
 
