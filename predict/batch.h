@@ -8,12 +8,13 @@
 // Shapes: a column has `rows` times `width` values, row by row. Columns are named as the inputs of the model's
 //   signature, which are the fields of the records that it was trained on; they may come in any order.
 // Threads: plain values. Inputs are views: what they point to outlives the batch. Texts of outputs belong to the
-//   predictor, which outlives them.
+//   predictor, which outlives them, or to the batch.
 // Tests: tests/unit/predict/batch_test.cc.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +35,7 @@ struct InputColumn {
   std::string_view name;
   int64_t width = 1;  // values of a row
   InputValues values;
+  std::vector<int64_t> row_shape = {};  // as it came, whose product is `width`; empty: {width}, of 1 a single value
 };
 
 struct InputBatch {
@@ -52,6 +54,7 @@ struct OutputColumn {
 struct OutputBatch {
   size_t rows = 0;
   std::vector<OutputColumn> columns = {};  // those of the signature, in its order
+  std::shared_ptr<const void> texts = {};  // what its texts point to, if that is not the predictor's
 
   const OutputColumn* Find(std::string_view name) const;  // null: there is none
 };

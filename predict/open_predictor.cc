@@ -10,6 +10,7 @@
 #include "checkpoint/table_reader.h"
 #include "predict/exported_model.h"
 #include "predict/job_predictor.h"
+#include "predict/python_predictor.h"
 #include "runtime/posix/initial_values.h"
 
 namespace downpour {
@@ -20,13 +21,6 @@ using Opened = absl::StatusOr<std::shared_ptr<const Predictor>>;
 
 constexpr int kTries = 3;                          // a running job may remove a checkpoint that is read
 constexpr int64_t kMostAtOnce = int64_t{1} << 20;  // numbers of an exported tensor
-
-absl::Status CheckKind(const JobSpec& job, const std::string& origin) {
-  if (!job.model.is_own()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      origin, " is of Python code, which alone knows what its numbers mean, and this version answers from ",
-      "models of job files: load the values of `downpour export` in your program"));
-}
 
 absl::StatusOr<std::vector<TableRows>> ReadTables(const Checkpoint& checkpoint) {
   std::vector<TableRows> tables;
@@ -57,8 +51,15 @@ absl::StatusOr<std::vector<TableRows>> ReadTables(const Checkpoint& checkpoint) 
   return absl::Status(status.code(), absl::StrCat(checkpoint.path, ": ", status.message()));
 }
 
+Opened OpenOwnCode(const LoadedCheckpoint& checkpoint, const std::string& job_dir, const PredictorOptions& options) {
+  absl::StatusOr<std::vector<TableRows>> tables = ReadTables(checkpoint);
+  if (!tables.ok()) return tables.status();
+  auto predictor = PythonPredictor::Open(checkpoint, *std::move(tables), job_dir, options.python, options.most_rows);
+  if (!predictor.ok()) return predictor.status();
+  return *std::move(predictor);
+}
+
 Opened OpenLoaded(const LoadedCheckpoint& checkpoint, const PredictorOptions& options) {
-  if (absl::Status status = CheckKind(checkpoint.job, checkpoint.path); !status.ok()) return status;
   auto predictor = JobPredictor::Create(checkpoint.job, checkpoint.path, options.most_rows);
   if (!predictor.ok()) return predictor.status();
   for (size_t i = 0; i < checkpoint.grid.dense(); ++i) {
@@ -81,7 +82,8 @@ Opened OpenFolder(const std::string& job_dir, const std::string& round, const Pr
     const absl::StatusOr<LoadedCheckpoint> checkpoint = LoadCheckpoint(job_dir, round, &passed_over);
     if (notes != nullptr) *notes = std::move(passed_over);
     if (!checkpoint.ok()) return checkpoint.status();
-    opened = OpenLoaded(*checkpoint, options);
+    opened =
+        checkpoint->job.model.is_own() ? OpenOwnCode(*checkpoint, job_dir, options) : OpenLoaded(*checkpoint, options);
     std::error_code ignored;
     if (opened.ok() || fs::exists(checkpoint->path, ignored)) break;
   }
@@ -91,7 +93,10 @@ Opened OpenFolder(const std::string& job_dir, const std::string& round, const Pr
 Opened OpenExported(const std::string& path, const PredictorOptions& options) {
   const absl::StatusOr<JobSpec> job = JobOfExport(path);
   if (!job.ok()) return job.status();
-  if (absl::Status status = CheckKind(*job, path); !status.ok()) return status;
+  if (job->model.is_own()) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, " is of Python code, which it lacks: name the job's folder, or one of its checkpoints"));
+  }
   if (job->model.has_tables()) {
     return absl::UnimplementedError(
         absl::StrCat(path, " has no rows of the model's tables: name the job's folder, or one of its checkpoints"));

@@ -77,6 +77,21 @@ class Writer {
   Writer(const Predictor& predictor, bool as_csv, const std::function<absl::Status(std::string_view)>& take)
       : as_csv_(as_csv), take_(take), text_(as_csv ? CsvNames(predictor.signature()) : "") {}
 
+  // Of one instance.
+  absl::StatusOr<std::string> TextFor(const Predictor& predictor, std::string_view instance) const {
+    if (!as_csv_) return PredictJsonLine(predictor, instance);
+    const absl::StatusOr<OutputBatch> answer = PredictJsonInstance(predictor, instance);
+    if (!answer.ok()) return answer.status();
+    std::string text;
+    AppendCsvRow(*answer, 0, &text);
+    return text;
+  }
+  absl::Status WriteLine(std::string_view prediction) {
+    text_.append(prediction).push_back('\n');
+    ++rows_;
+    return Flush();
+  }
+
   absl::Status Write(const OutputBatch& answer) {
     for (size_t row = 0; row < answer.rows; ++row) {
       as_csv_ ? AppendCsvRow(answer, row, &text_) : AppendJsonRow(answer, row, &text_);
@@ -169,11 +184,11 @@ absl::Status PredictInstances(const Predictor& predictor, const std::string& inp
     const absl::StatusOr<bool> more = scanner.Next(&line);
     if (!more.ok()) return more.status();
     if (!*more) return absl::OkStatus();
-    const absl::StatusOr<OutputBatch> answer = PredictJsonInstance(predictor, line);
-    if (!answer.ok()) {
-      return AtPlace(RecordPlace((*source)->name(), scanner.offset(), scanner.line()), WithoutRow(answer.status()));
+    const absl::StatusOr<std::string> text = writer->TextFor(predictor, line);
+    if (!text.ok()) {
+      return AtPlace(RecordPlace((*source)->name(), scanner.offset(), scanner.line()), WithoutRow(text.status()));
     }
-    if (absl::Status status = writer->Write(*answer); !status.ok()) return status;
+    if (absl::Status status = writer->WriteLine(*text); !status.ok()) return status;
   }
 }
 
@@ -205,13 +220,19 @@ absl::Status PredictImages(const Predictor& predictor, const std::string& input,
 absl::StatusOr<uint64_t> PredictFile(const Predictor& predictor, const PredictFileOptions& options,
                                      const std::function<absl::Status(std::string_view)>& take) {
   DataSpec data;
+  const bool takes_any = predictor.instances() != nullptr;
+  if (takes_any && (options.as_csv || (!options.format.empty() && options.format != kJsonFormat))) {
+    return absl::InvalidArgumentError(
+        "a model of Python code takes JSON lines, an instance each, and answers with JSON lines: leave out what names "
+        "another format");
+  }
   if (predictor.data() != nullptr) data = *predictor.data();
   if (predictor.data() == nullptr) data.format = kJsonFormat;
   const bool was_idx = data.format == kIdxFormat;
   if (!options.format.empty()) data.format = options.format;
   Writer writer(predictor, options.as_csv, take);
   absl::Status status;
-  if (options.is_instances) {
+  if (options.is_instances || takes_any) {
     status = PredictInstances(predictor, options.input, &writer);
   } else if (data.format == kIdxFormat) {
     status = PredictImages(predictor, options.input, &writer);

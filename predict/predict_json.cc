@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/json_value.h"
+#include "predict/instance_json.h"
 #include "predict/json_place.h"
 #include "predict/row_store.h"
 #include "schema/text.h"
@@ -349,11 +350,33 @@ absl::StatusOr<std::string> PredictJson(const Predictor& predictor, std::string_
     if (!root.ok()) return root.status();
     const absl::StatusOr<Request> request = RequestIn(*root);
     if (!request.ok()) return request.status();
+    if (const InstancePredictor* own = predictor.instances(); own != nullptr) {
+      return AnswerInstances(*own, predictor.most_rows(), request->rows, request->by_columns);
+    }
     RowReader reader(predictor.signature(), predictor.most_rows());
     if (absl::Status status = ReadRequest(*request, &reader); !status.ok()) return status;
     const absl::StatusOr<OutputBatch> answer = predictor.Predict(reader.batch());
     if (!answer.ok()) return answer.status();
     return request->by_columns ? ByColumns(*answer) : ByRows(*answer);
+  });
+}
+
+absl::StatusOr<std::string> PredictJsonLine(const Predictor& predictor, std::string_view instance,
+                                            const JsonLimits& limits) {
+  std::string line;
+  const InstancePredictor* own = predictor.instances();
+  if (own == nullptr) {
+    const absl::StatusOr<OutputBatch> answer = PredictJsonInstance(predictor, instance, limits);
+    if (!answer.ok()) return answer.status();
+    AppendRow(*answer, 0, &line);
+    return line;
+  }
+  return WithParser<std::string>([&](KeptParser& parser) -> absl::StatusOr<std::string> {
+    const absl::StatusOr<dom::element> row = parser.Parse(instance, limits);
+    if (!row.ok()) return row.status();
+    const auto predictions = AskInstances(*own, absl::StrCat("[", simdjson::to_string(*row), "]"), 1);
+    if (!predictions.ok()) return predictions.status();
+    return predictions->front().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   });
 }
 

@@ -30,7 +30,10 @@ struct JsonLimits {
 absl::StatusOr<std::string> PredictJson(const Predictor& predictor, std::string_view body,
                                         const JsonLimits& limits = {});
 
-// Of one instance, as each line of gcloud's --json-instances is.
+// Of one instance, as each line of gcloud's --json-instances is: its prediction, in one line without its end.
+absl::StatusOr<std::string> PredictJsonLine(const Predictor& predictor, std::string_view instance,
+                                            const JsonLimits& limits = {});
+// The same as a batch, of a model that takes columns.
 absl::StatusOr<OutputBatch> PredictJsonInstance(const Predictor& predictor, std::string_view instance,
                                                 const JsonLimits& limits = {});
 

@@ -38,6 +38,7 @@ absl::Status Signature::NoSuchInput(std::string_view name) const {
 }
 
 absl::Status WarmUp(const Predictor& predictor) {
+  if (const InstancePredictor* own = predictor.instances(); own != nullptr) return own->AnswerExample();
   InputBatch batch{1, {}};
   std::vector<std::vector<double>> zeros;
   zeros.reserve(predictor.signature().inputs.size());  // so that none moves

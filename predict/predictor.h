@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,17 @@ struct Signature {
   absl::Status NoSuchInput(std::string_view name) const;
 };
 
+// Rows that are any JSON, as the user's own code answers them.
+class InstancePredictor {
+ public:
+  virtual ~InstancePredictor() = default;
+
+  // `instances`: a JSON list of so many. A list of as many predictions.
+  virtual absl::StatusOr<nlohmann::json> PredictInstances(std::string_view instances, size_t count) const = 0;
+  // As of WarmUp.
+  virtual absl::Status AnswerExample() const = 0;
+};
+
 class Predictor {
  public:
   virtual ~Predictor() = default;
@@ -73,13 +85,17 @@ class Predictor {
   // Where it comes from, for people: runs/first/checkpoints/1-4.
   virtual const std::string& origin() const = 0;
   virtual size_t most_rows() const = 0;  // of one batch
+  // Of a model that takes any JSON and whose signature says nothing; null: it is another one. The columns of a batch
+  // are inputs of its instances then, by their names.
+  virtual const InstancePredictor* instances() const { return nullptr; }
   // How files of its rows are read: as the job's data were. Null: they are JSON lines.
   virtual const DataSpec* data() const { return nullptr; }
   // The memory of its parameters and its rows of tables, without that of answers under way.
   virtual uint64_t bytes_held() const = 0;
 };
 
-// Asks for one row of zeros and empty words, so that a version that cannot answer is not put to use.
+// Asks for one row of zeros and empty words, or for the example of the user's code, so that a version that cannot
+// answer is not put to use.
 absl::Status WarmUp(const Predictor& predictor);
 
 }  // namespace downpour

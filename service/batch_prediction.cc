@@ -52,16 +52,13 @@ class Answers {
     if (!lines) return absl::UnavailableError(absl::StrCat("cannot read ", input));
     std::ofstream results(output + ".part", std::ios::trunc);
     uint64_t number = 0;
-    std::string answer;
     for (std::string line; std::getline(lines, line);) {
       ++number;
       bytes_ += line.size() + 1;
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const absl::StatusOr<OutputBatch> row = PredictJsonInstance(predictor, line, kLineLimits);
+      const absl::StatusOr<std::string> row = PredictJsonLine(predictor, line, kLineLimits);
       if (row.ok()) {
-        answer.clear();
-        AppendJsonRow(*row, 0, &answer);
-        results << answer << "\n";
+        results << *row << "\n";
         ++progress_.predictions;
       } else {
         errors_ << json{{"file", fs::path(input).filename().string()},
@@ -110,11 +107,8 @@ BatchInput BatchInputOf(const Job& job) {
 }
 
 absl::Status WritePlan(const BatchPlan& plan, const std::string& path) {
-  const json text = {{"model", plan.model},
-                     {"checkpoint", plan.checkpoint},
-                     {"inputs", plan.inputs},
-                     {"output", plan.output},
-                     {"progress", plan.progress}};
+  const json text = {{"model", plan.model},   {"checkpoint", plan.checkpoint}, {"inputs", plan.inputs},
+                     {"output", plan.output}, {"progress", plan.progress},     {"python", plan.python}};
   return WriteWhole(path, text.dump(-1, ' ', false, json::error_handler_t::replace), 0644, WhereThere::kReplace);
 }
 
@@ -128,14 +122,17 @@ absl::StatusOr<BatchPlan> ReadPlan(const std::string& path) {
                      .checkpoint = plan->at("checkpoint"),
                      .inputs = plan->at("inputs").get<std::vector<std::string>>(),
                      .output = plan->at("output"),
-                     .progress = plan->at("progress")};
+                     .progress = plan->at("progress"),
+                     .python = plan->value("python", "")};
   } catch (const json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.what()));
   }
 }
 
 absl::Status AnswerFiles(const BatchPlan& plan) {
-  const auto predictor = OpenPredictor(plan.model, {.checkpoint = plan.checkpoint});
+  PredictorOptions options{.checkpoint = plan.checkpoint};
+  if (!plan.python.empty()) options.python.interpreter = plan.python;
+  const auto predictor = OpenPredictor(plan.model, options);
   if (!predictor.ok()) return predictor.status();
   return Answers(plan).Answer(**predictor);
 }

@@ -35,6 +35,7 @@ struct BatchPlan {
   std::vector<std::string> inputs;  // paths
   std::string output;               // a folder's path
   std::string progress = {};        // the file in which it is told; empty: nowhere
+  std::string python = {};          // that runs the user's code, where the model is that; empty: the usual one
 };
 
 struct BatchProgress {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "predict/open_predictor.h"
+#include "predict/served_code.h"
 #include "runtime/posix/fd.h"
 #include "schema/checkpoint_format.h"
 #include "schema/text.h"
@@ -95,6 +96,18 @@ absl::Status PinFolder(const fs::path& from, const fs::path& to, bool links) {
   return error ? absl::NotFoundError(absl::StrCat(from.string(), " is gone")) : SyncAndClose(to);
 }
 
+// The user's code of a job's folder, if it has some. A start of the job replaces it.
+absl::Status PinCode(const fs::path& job_dir, const fs::path& to) {
+  std::error_code error;
+  for (const char* name : kServedCodeFiles) {
+    if (!fs::exists(job_dir / name, error)) continue;
+    fs::create_directories((to / name).parent_path(), error);
+    const absl::Status pinned = PinFile(job_dir / name, to / name, /*links=*/false);
+    if (!pinned.ok()) return pinned;
+  }
+  return fs::exists(to / "python", error) ? SyncAndClose(to / "python") : absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsAnyPath(const std::string& origin, const std::string& root) {
@@ -165,6 +178,9 @@ absl::StatusOr<PinnedFiles> DeployedFiles::Pin(const FoundOrigin& origin, const 
     pinned.files = is_folder ? absl::StrCat(kCheckpointsDir, "/", from.filename().string()) : from.filename().string();
     status =
         is_folder ? PinFolder(from, half + "/" + pinned.files, links) : PinFile(from, half + "/" + pinned.files, links);
+  }
+  if (status.ok() && fs::exists(half + "/" + kCheckpointsDir, error)) {
+    status = PinCode(fs::path(pinned.found).lexically_normal().parent_path().parent_path(), half);
   }
   if (status.ok()) status = SyncAndClose(half);
   if (status.ok()) {

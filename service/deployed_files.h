@@ -8,7 +8,8 @@
 //
 // Shapes: an origin is the URI of a job's --job-dir, a job's name, a path below the service's root, or any path, each
 //   also with /latest, /best or /checkpoints/TERM-N behind it; or an exported file, or a folder that holds one.
-//   ROOT/models/MODEL/VERSION has checkpoints/TERM-N or the exported file.
+//   ROOT/models/MODEL/VERSION has checkpoints/TERM-N or the exported file; of Python code also its files
+//   (served_code.h), and kPythonLog with what it prints.
 // Order: the files lie in VERSION.new until all are there, and are synced before they have their name. A checkpoint of
 //   a job of this service is pinned by hard links, since its files are never changed; all else is copied.
 // Errors: NOT_FOUND for an origin that is nothing; INVALID_ARGUMENT for one that is no model; DATA_LOSS for damage;
@@ -50,6 +51,8 @@ struct PinnedFiles {
   std::string files;  // below the version's folder
   std::string found;  // what the origin came to: a path
 };
+
+inline constexpr char kPythonLog[] = "python.log";
 
 class DeployedFiles {
  public:

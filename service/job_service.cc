@@ -405,7 +405,11 @@ absl::StatusOr<BatchPlan> JobService::PlanOf(const Job& job) const {
   const BatchInput input = BatchInputOf(job);
   const absl::StatusOr<FoundOrigin> model = find_model_(input);
   if (!model.ok()) return model.status();
-  BatchPlan plan{.model = model->path, .checkpoint = model->checkpoint, .inputs = {}, .output = {}};
+  BatchPlan plan{.model = model->path,
+                 .checkpoint = model->checkpoint,
+                 .inputs = {},
+                 .output = {},
+                 .python = settings_.backend.python};
   for (const std::string& uri : input.inputs) {
     const absl::StatusOr<std::vector<std::string>> files = FilesOf(uri);
     if (!files.ok()) return files.status();

@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "predict/python_serving.h"
 #include "runtime/posix/fd.h"
 #include "service/backend.h"
 #include "service/batch_prediction.h"
@@ -45,6 +46,8 @@ struct ServiceSettings {
   bool waits_for_root = false;
   // Opens the models that are deployed at once, and not each when it is asked for.
   bool opens_models = false;
+  // How models of Python code answer, by the backend's interpreter.
+  PythonServing python_models = {};
 };
 
 class JobService {

@@ -19,8 +19,10 @@ absl::Status WhyNotDeployed(const ModelVersion& version, const absl::Status& sta
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Predictor>> ModelService::OpenPinned(const ModelVersion& version) const {
+  PredictorOptions options{.python = python_};
+  options.python.log = files_.PathOf(version.model, version.name, kPythonLog);
   absl::StatusOr<std::shared_ptr<const Predictor>> predictor =
-      OpenPredictor(files_.PathOf(version.model, version.name, version.files), {});
+      OpenPredictor(files_.PathOf(version.model, version.name, version.files), options);
   if (!predictor.ok()) return predictor.status();
   if (const absl::Status warm = WarmUp(**predictor); !warm.ok()) return warm;
   return predictor;

@@ -35,10 +35,10 @@ const VersionStatus* ModelStatus::Default() const {
   return found == versions.end() ? nullptr : &*found;
 }
 
-absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Open(OriginLookup look_up) {
+absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Open(OriginLookup look_up, PythonServing python) {
   absl::StatusOr<std::unique_ptr<ModelStore>> store = ModelStore::Open(look_up.root + "/jobs.sqlite");
   if (!store.ok()) return store.status();
-  std::unique_ptr<ModelService> service(new ModelService(std::move(look_up), *std::move(store)));
+  std::unique_ptr<ModelService> service(new ModelService(std::move(look_up), std::move(python), *std::move(store)));
   if (const absl::Status status = service->TakeUp(); !status.ok()) return status;
   service->works_ = std::thread([it = service.get()] { it->Work(); });
   return service;

@@ -31,6 +31,7 @@
 
 #include "absl/status/statusor.h"
 #include "predict/predictor.h"
+#include "predict/python_serving.h"
 #include "service/deployed_files.h"
 #include "service/model_store.h"
 #include "service/prediction_meter.h"
@@ -63,7 +64,8 @@ class ModelService {
   static constexpr auto kPatience = std::chrono::seconds(10);
   static constexpr size_t kMostModels = 1000, kMostVersions = 1000;  // of all models together
 
-  static absl::StatusOr<std::unique_ptr<ModelService>> Open(OriginLookup look_up);
+  // `python`: how models of the user's code are run; each version has a log of its own.
+  static absl::StatusOr<std::unique_ptr<ModelService>> Open(OriginLookup look_up, PythonServing python = {});
   ~ModelService();
 
   absl::StatusOr<ModelStatus> CreateModel(Model model);
@@ -113,8 +115,8 @@ class ModelService {
     std::string operation = {};  // empty: it is to be opened alone
   };
 
-  ModelService(OriginLookup look_up, std::unique_ptr<ModelStore> store)
-      : look_up_(std::move(look_up)), files_(look_up_.root), store_(std::move(store)) {}
+  ModelService(OriginLookup look_up, PythonServing python, std::unique_ptr<ModelStore> store)
+      : look_up_(std::move(look_up)), python_(std::move(python)), files_(look_up_.root), store_(std::move(store)) {}
   static absl::Status NoneIsReady(const std::string& model);
   absl::Status TakeUp();
   void Work();
@@ -133,6 +135,7 @@ class ModelService {
                                              std::shared_ptr<const Predictor> predictor) const;
 
   const OriginLookup look_up_;
+  const PythonServing python_;
   const DeployedFiles files_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;  // tasks, operations and what is open

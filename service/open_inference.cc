@@ -40,6 +40,7 @@ struct Tensor {
   std::string name;
   const TensorType* type = nullptr;
   size_t rows = 0, width = 1;
+  std::vector<int64_t> row_shape = {};
   std::vector<float> floats = {};
   std::vector<double> doubles = {};
   std::vector<int64_t> integers = {};
@@ -49,7 +50,7 @@ struct Tensor {
   size_t values() const { return rows * width; }
   InputColumn Column() const {
     const auto column = [&](InputValues values) {
-      return InputColumn{.name = name, .width = static_cast<int64_t>(width), .values = values};
+      return InputColumn{.name = name, .width = static_cast<int64_t>(width), .values = values, .row_shape = row_shape};
     };
     switch (type->form) {
       case TensorForm::kFloat:
@@ -185,6 +186,7 @@ absl::Status ReadShape(const json& shape, size_t most_values, Tensor* tensor) {
       tensor->rows = size;
     } else {
       tensor->width *= size;
+      tensor->row_shape.push_back(static_cast<int64_t>(size));
     }
   }
   return absl::OkStatus();
@@ -267,7 +269,8 @@ struct WantedOutputs {
   }
 };
 
-absl::StatusOr<WantedOutputs> ReadWanted(const json& asked, const Signature& signature) {
+absl::StatusOr<WantedOutputs> ReadWanted(const json& asked, const Predictor& predictor) {
+  const std::vector<SignatureOutput>& known = predictor.signature().outputs;
   WantedOutputs wanted;
   const json* binary = ParameterOf(asked, "binary_data_output");
   wanted.all_binary = binary != nullptr && *binary == true;
@@ -280,8 +283,8 @@ absl::StatusOr<WantedOutputs> ReadWanted(const json& asked, const Signature& sig
       return absl::InvalidArgumentError("outputs must be a list of objects with a name");
     }
     const std::string name = output["name"];
-    const auto has_name = [&](const SignatureOutput& known) { return known.name == name; };
-    if (std::none_of(signature.outputs.begin(), signature.outputs.end(), has_name)) {
+    const auto has_name = [&](const SignatureOutput& one) { return one.name == name; };
+    if (predictor.instances() == nullptr && std::none_of(known.begin(), known.end(), has_name)) {
       return WrongTensor(name, "is no output of this model: its metadata names them all");
     }
     if (ParameterOf(output, "classification") != nullptr) {
@@ -333,7 +336,7 @@ absl::StatusOr<InferAnswer> Infer(const Predictor& predictor, const InferName& n
   if (!inputs.is_array() || inputs.empty() || inputs.size() > kMostTensors) {
     return absl::InvalidArgumentError("a request must be an object with inputs, a list of tensors");
   }
-  const absl::StatusOr<WantedOutputs> wanted = ReadWanted(*asked, predictor.signature());
+  const absl::StatusOr<WantedOutputs> wanted = ReadWanted(*asked, predictor);
   if (!wanted.ok()) return wanted.status();
   std::list<Tensor> tensors;  // which stay where they are
   InputBatch batch;

@@ -1,6 +1,7 @@
 #include "service/prediction_desk.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "runtime/posix/process.h"
@@ -10,13 +11,19 @@ namespace downpour {
 namespace {
 
 // The predictor of a version, which remembers how many rows it was asked.
-class CountingPredictor final : public Predictor {
+class CountingPredictor final : public Predictor, public InstancePredictor {
  public:
   explicit CountingPredictor(const Predictor& other) : other_(other) {}
   absl::StatusOr<OutputBatch> Predict(const InputBatch& batch) const override {
     rows_ += batch.rows;
     return other_.Predict(batch);
   }
+  absl::StatusOr<nlohmann::json> PredictInstances(std::string_view instances, size_t count) const override {
+    rows_ += count;
+    return other_.instances()->PredictInstances(instances, count);
+  }
+  absl::Status AnswerExample() const override { return other_.instances()->AnswerExample(); }
+  const InstancePredictor* instances() const override { return other_.instances() == nullptr ? nullptr : this; }
   const Signature& signature() const override { return other_.signature(); }
   const std::string& model_name() const override { return other_.model_name(); }
   const std::string& origin() const override { return other_.origin(); }
@@ -57,7 +64,9 @@ absl::Status PredictionDesk::Ask(const PredictionRequest& request, const Questio
   if (!served.ok()) return served.status();
   const CountingPredictor predictor(*(*served)->predictor);
   absl::Status status = absl::UnavailableError("all cores are busy with predictions: ask again");
-  if (TakeTurn()) {
+  if (predictor.instances() != nullptr) {
+    status = question(**served, predictor);
+  } else if (TakeTurn()) {
     status = question(**served, predictor);
     EndTurn();
   }

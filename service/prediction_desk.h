@@ -5,7 +5,8 @@
 //       const Predictor& predictor) { return ...; });
 //
 // Order: the version is taken once, so that an answer is of one version. As many requests compute at a time as the
-//   machine has cores. The others wait for their turn, and each is taken as soon as one is done.
+//   machine has cores. The others wait for their turn, and each is taken as soon as one is done. Models of Python code
+//   have turns of their own (predict/python_pool.h), so that one that hangs holds up no other model.
 // Errors: UNAVAILABLE for one that waited kPatience for its turn; those of ModelService::Take and of what is asked.
 // Threads: any.
 // Tests: tests/process/test_predictions.py.

@@ -51,6 +51,12 @@ OriginLookup LookupIn(const std::string& root, JobService& service) {
                        const std::string& name) { return service.Find(name).ok() ? folder_of(name) : std::string(); }};
 }
 
+PythonServing ServingBy(const ServiceSettings& settings) {
+  PythonServing python = settings.python_models;
+  if (!settings.backend.python.empty()) python.interpreter = settings.backend.python;
+  return python;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(ServiceSettings settings,
@@ -64,7 +70,8 @@ absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(ServiceSett
   if (!service.ok()) return service.status();
   for (const std::string& sentence : (*service)->found())
     std::cerr << absl::StrCat("the job service: ", sentence, "\n");
-  absl::StatusOr<std::unique_ptr<ModelService>> models = ModelService::Open(LookupIn(settings.root, **service));
+  absl::StatusOr<std::unique_ptr<ModelService>> models =
+      ModelService::Open(LookupIn(settings.root, **service), ServingBy(settings));
   if (!models.ok()) return models.status();
   if (settings.opens_models) (*models)->OpenAll();
   (*service)->FindModelsBy([look_up = LookupIn(settings.root, **service),

@@ -20,6 +20,7 @@ from downpour.errors import (
     TrainingError,
 )
 from downpour.job import Job, run
+from downpour.serving import serve
 from downpour.status import Status
 from downpour.training import fit, is_master, push, steps
 
@@ -51,5 +52,6 @@ __all__ = [
     "is_master",
     "push",
     "run",
+    "serve",
     "steps",
 ]

@@ -1,7 +1,8 @@
-"""Runs the user's module beside a worker, or once for the tool:
+"""Runs the user's module beside a worker, once for the tool, or to answer predictions:
 
     python3 -m downpour.child describe --out DIR [--until TIME] --package PATH --module NAME -- ARGS...
     python3 -m downpour.child work --channel FD --memory FD --task worker-0 --package PATH --module NAME -- ARGS...
+    python3 -m downpour.child serve --channel FD --memory FD --package PATH --module NAME -- ARGS...
 
 PATH is the folder or the zip file that NAME is imported from. With --environment FOLDER, what the package needs is
 installed there first (environment.py). A program that has not come to fit() at TIME, in seconds of the steady clock,
@@ -22,7 +23,7 @@ import sys
 import traceback
 from typing import NoReturn, Optional
 
-from downpour import environment, missing_modules, modes, task_log
+from downpour import environment, missing_modules, modes, serving, task_log
 from downpour.errors import MisuseError, TrainingError
 from downpour.foreign_strategies import refuse_strategies
 
@@ -34,9 +35,10 @@ def main(words: list[str]) -> NoReturn:
     options = _options(words)
     task_log.take_prints()
     work: Optional[modes.Work] = None
-    if options.verb == "work":
+    if options.verb != "describe":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's
-        work = modes.Work(options.channel, options.memory, options.task, options.patience, options.rows)
+        kind = serving.Serve if options.verb == "serve" else modes.Work
+        work = kind(options.channel, options.memory, options.task, options.patience, options.rows)
     mode = modes.current = work or modes.Describe(options.out, options.until)
     try:
         if options.environment:
@@ -62,15 +64,16 @@ def main(words: list[str]) -> NoReturn:
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="downpour.child", allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    describe, work = verbs.add_parser("describe"), verbs.add_parser("work")
+    describe, work, serve = map(verbs.add_parser, ("describe", "work", "serve"))
     describe.add_argument("--out", required=True)
     describe.add_argument("--until", type=float)
-    work.add_argument("--channel", type=int, required=True)
-    work.add_argument("--memory", type=int, required=True)
-    work.add_argument("--rows", type=int)
-    work.add_argument("--task", default="")
-    work.add_argument("--patience", type=float, default=modes.Work.patience)
-    for verb in (describe, work):
+    for verb in (work, serve):
+        verb.add_argument("--channel", type=int, required=True)
+        verb.add_argument("--memory", type=int, required=True)
+        verb.add_argument("--rows", type=int)
+        verb.add_argument("--task", default="")
+        verb.add_argument("--patience", type=float, default=modes.Work.patience)
+    for verb in (describe, work, serve):
         verb.add_argument("--package", required=True)
         verb.add_argument("--module", required=True)
         verb.add_argument("--environment")
@@ -127,7 +130,9 @@ class _Ended(MisuseError):
 
     def __init__(self, module: str, work: Optional[modes.Work]) -> None:
         why = "never called downpour.fit: call it as it runs"
-        if work and work.has_begun:
+        if isinstance(work, serving.Serve):
+            why = "came to no model to answer with: call downpour.serve(model) as it runs"
+        elif work and work.has_begun:
             why = "ended before its job did: only training.epochs, training.stopEarly and cancel end a job"
         super().__init__(f"the module {module} {why}")
 

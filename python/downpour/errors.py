@@ -48,6 +48,10 @@ class MisuseError(TrainingError):
     """A loop over steps() breaks its rules, and would do so at every try. So a job ends with the first one."""
 
 
+class InstanceError(ValueError):
+    """An instance does not fit. So the request is at fault, and not the program."""
+
+
 class _JobEnded(DownpourError):
     def __init__(self, message: str, summary: Status) -> None:
         super().__init__(message, summary)

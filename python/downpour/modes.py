@@ -253,7 +253,10 @@ class Work(Mode):
         self.say(message)
 
     def say(self, message: Any) -> None:
-        data = _encode(message).encode()
+        self.send(_encode(message))
+
+    def send(self, text: str) -> None:
+        data = text.encode()
         with self._saying:
             self._channel.sendall(len(data).to_bytes(4, "little") + data)
 

@@ -52,7 +52,7 @@ ExecImage MakeImage(const ChildSpec& spec) {
   dup2(STDERR_FILENO, STDOUT_FILENO);
   for (const int fd : spec.kept) fcntl(fd, F_SETFD, 0);
   // What the caller ignores, as under `trap '' TERM`, is for this process: it ends its children by these.
-  for (const int inherited : {SIGPIPE, SIGINT, SIGTERM}) signal(inherited, SIG_DFL);
+  for (const int inherited : {SIGPIPE, SIGINT, SIGTERM, SIGCHLD}) signal(inherited, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "python_child": DRIVERS | {"tensor", "optimizer", "model", "worker", "python_child"},
     "cluster": DRIVERS | {"cluster"},
     "checkpoint": PURE | {"posix", "tensor", "ps", "chief_known", "chief_folder", "cluster", "checkpoint"},
-    "predict": PURE | {"posix", "tensor", "data", "model", "ps", "checkpoint", "predict"},
+    "predict": PURE | {"posix", "tensor", "data", "model", "ps", "checkpoint", "python_child", "predict"},
     "service": DRIVERS | {"cluster", "predict", "service"},
 }
 

@@ -35,29 +35,36 @@ def layout(variables):
 
 
 class Worker:
-    """One that has started its child and has heard its first message, `first`. The memory has two sets of gradients."""
+    """One that has started its child and has heard its first message, `first`. The memory has two sets of gradients.
+
+    `verb`: serve starts one that answers predictions, of which the memory has the parameters before it starts.
+    """
 
     SETS = 2
 
-    def __init__(self, description, initial, words, environment, memory_bytes=None, start=start_fresh, keep=()):
+    def __init__(
+        self, description, initial, words, environment, memory_bytes=None, start=start_fresh, keep=(), verb="work"
+    ):
         self.begins, self.region = layout(description["variables"])
         self.names = [variable["name"] for variable in description["variables"]]
         self.shapes = [tuple(variable["shape"]) for variable in description["variables"]]
         self.total = (1 + self.SETS) * self.region
         file = os.memfd_create("memory")
         os.ftruncate(file, self.total if memory_bytes is None else memory_bytes)
+        self.memory = mmap.mmap(file, self.total) if memory_bytes is None else None
+        for name, value in initial.items() if verb == "serve" else ():
+            self.parameter(name)[...] = value
         self.channel, theirs = socket.socketpair()
         self.channel.settimeout(LONG)
         files = (theirs.fileno(), file, *keep)
-        words = ["work", "--channel", str(files[0]), "--memory", str(files[1]), *words]
+        words = [verb, "--channel", str(files[0]), "--memory", str(files[1]), *words]
         self.process = start(
             "downpour.child", words, environment, files, stderr=subprocess.PIPE, stdout=subprocess.PIPE
         )
         theirs.close()
-        self.memory = mmap.mmap(file, self.total) if memory_bytes is None else None
         os.close(file)
         self.first = self.hear()
-        if "ready" in self.first:
+        if "ready" in self.first and verb == "work":
             for name, value in initial.items():
                 self.parameter(name)[...] = value
 

@@ -26,6 +26,7 @@ struct PredictOptions {
   std::string output;
   std::string to;
   bool signature = false;
+  std::string python = PythonServing().interpreter;
 };
 
 int RunPredict(const PredictOptions& options, Streams streams) {
@@ -34,6 +35,7 @@ int RunPredict(const PredictOptions& options, Streams streams) {
   };
   PredictorOptions open;
   open.checkpoint = options.best ? kBestCheckpoint : options.checkpoint;
+  open.python.interpreter = options.python;
   std::vector<std::string> notes;
   const auto predictor = OpenPredictor(options.origin, open, &notes);
   for (const std::string& note : notes) Complain(streams, "predict", note, kExitDone);
@@ -89,6 +91,10 @@ std::function<int()> SetUpPredict(CLI::App& app, Streams streams) {
   auto* const signature = app.add_flag("--signature", options->signature, "Say what the model takes and answers");
   signature->excludes(input)->excludes(instances);
   app.add_option("--output", options->output, "The file to write, in one piece; stdout by default")->type_name("FILE");
+  app.add_option("--python", options->python, "The Python that runs the model's code, if it is Python code")
+      ->envname("DOWNPOUR_PYTHON")
+      ->type_name("PROGRAM")
+      ->capture_default_str();
   app.add_option("--to", options->to, "What to write; csv where --output ends with .csv, else jsonl")
       ->check(CLI::IsMember({"csv", "jsonl"}));
   return [options, streams] {

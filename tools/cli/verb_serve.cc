@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,8 @@ struct ServeOptions {
   std::string root;
   BackendSettings backend = UsualBackend();
   HttpSettings http;
+  int python_processes = 1;
+  int prediction_seconds = 30;
 };
 
 // By which gcloud comes through the door.
@@ -36,8 +39,14 @@ int Serve(const ServeOptions& options, Streams streams) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
   {
-    const absl::StatusOr<std::unique_ptr<RunningService>> service = RunningService::Open(
-        {.root = options.root, .backend = options.backend, .waits_for_root = true, .opens_models = true}, options.http);
+    const absl::StatusOr<std::unique_ptr<RunningService>> service =
+        RunningService::Open({.root = options.root,
+                              .backend = options.backend,
+                              .waits_for_root = true,
+                              .opens_models = true,
+                              .python_models = {.processes = options.python_processes,
+                                                .call = std::chrono::seconds(options.prediction_seconds)}},
+                             options.http);
     if (!service.ok()) {
       return Complain(streams, "serve", std::string(service.status().message()),
                       absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);
@@ -63,6 +72,14 @@ std::function<int()> SetUpServe(CLI::App& app, Streams streams) {
   app.add_option("--python", options->backend.python, "The Python that runs the code of jobs")
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM");
+  app.add_option("--python-processes", options->python_processes,
+                 "Processes that answer for each model of Python code; each takes the memory of its libraries")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--prediction-seconds", options->prediction_seconds,
+                 "How long a request may take such a process, until it is ended")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");
   app.add_option("--viewer-token-file", options->http.viewer_token_file,
                  "Likewise, the token of those who may only read, such as Prometheus");

@@ -1,15 +1,14 @@
 #include "worker/python/python_child.h"
 
-#include <fcntl.h>
 #include <glog/logging.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -33,23 +32,6 @@ constexpr int kMostDepth = 32;          // levels of what it says
 constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
 constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first
 
-struct SharedMemory {
-  UniqueFd file;
-  std::shared_ptr<std::byte> at;  // null on failure; errno says why
-};
-
-// Sealed: a file that shrinks would kill whoever looks at what is gone.
-SharedMemory MakeShared(size_t bytes) {
-  SharedMemory memory{UniqueFd(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING)), nullptr};
-  const int file = memory.file.get();
-  if (!memory.file.ok() || ftruncate(file, static_cast<off_t>(bytes)) != 0) return memory;
-  if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return memory;
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED) return memory;
-  memory.at = {static_cast<std::byte*>(mapped), [bytes](std::byte* at) { munmap(at, bytes); }};
-  return memory;
-}
-
 std::string TextOf(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -64,29 +46,35 @@ bool IsSet(const Json& object, const char* key) {
 
 absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
                                                                 const std::string& folder, Sizes sizes) {
+  const absl::StatusOr<SharedBytes> memory = SharedBytes::Make(sizes.bytes);
+  if (!memory.ok()) return memory.status();
+  const absl::StatusOr<SharedBytes> rows = sizes.row_bytes > 0 ? SharedBytes::Make(sizes.row_bytes) : SharedBytes();
+  if (!rows.ok()) {
+    return absl::Status(rows.status().code(),
+                        absl::StrCat(std::string(rows.status().message()), " for rows of tables"));
+  }
+  return Start(options, code, folder, *memory, *rows);
+}
+
+absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
+                                                                const std::string& folder, const SharedBytes& memory,
+                                                                const SharedBytes& rows) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make a channel to a Python process");
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  const SharedMemory memory = MakeShared(sizes.bytes);
-  if (!memory.at) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", sizes.bytes, " bytes"));
-  SharedMemory rows;
-  if (sizes.row_bytes > 0) rows = MakeShared(sizes.row_bytes);
-  if (sizes.row_bytes > 0 && !rows.at) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", sizes.row_bytes, " bytes for rows of tables"));
-  }
-
-  ChildSpec spec{
-      .argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()), "--memory",
-               absl::StrCat(memory.file.get()), "--package", folder, "--module", code.module, "--environment",
-               folder + kPackagesSuffix, "--task", options.task, "--patience", absl::StrCat(options.patience)},
-      .environment = options.environment,
-      .kept = {theirs.get(), memory.file.get()}};
-  if (rows.at) {
-    spec.argv.insert(spec.argv.end(), {"--rows", absl::StrCat(rows.file.get())});
-    spec.kept.push_back(rows.file.get());
+  ChildSpec spec{.argv = {options.interpreter, "-m", "downpour.child", options.serves ? "serve" : "work", "--channel",
+                          absl::StrCat(theirs.get()), "--memory", absl::StrCat(memory.file()), "--package", folder,
+                          "--module", code.module, "--environment", folder + kPackagesSuffix, "--task", options.task,
+                          "--patience", absl::StrCat(options.patience)},
+                 .environment = options.environment,
+                 .out = options.out,
+                 .kept = {theirs.get(), memory.file()}};
+  if (!rows.empty()) {
+    spec.argv.insert(spec.argv.end(), {"--rows", absl::StrCat(rows.file())});
+    spec.kept.push_back(rows.file());
   }
   spec.argv.emplace_back("--");
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
@@ -96,15 +84,15 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
     return absl::Status(pid.status().code(), absl::StrCat(std::string(pid.status().message()),
                                                           ": install Python 3, or name its program by --python"));
   }
-  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), memory.at, rows.at, *pid));
+  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), memory, rows, *pid, options.stop));
 }
 
-PythonChild::PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, std::shared_ptr<std::byte> row_memory,
-                         pid_t pid)
+PythonChild::PythonChild(UniqueFd channel, SharedBytes memory, SharedBytes row_memory, pid_t pid, int stop)
     : channel_(std::move(channel)),
       memory_(std::move(memory)),
       row_memory_(std::move(row_memory)),
       pid_(pid),
+      stop_(stop),
       life_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
   guard_.Watch(pid);
 }
@@ -115,15 +103,28 @@ PythonChild::~PythonChild() {
   waitpid(pid_, nullptr, 0);
 }
 
-// Until the channel can be used. False: the process has ended, and there is nothing more to read.
-bool PythonChild::Await(short events) const {
-  pollfd on[2] = {{channel_.get(), events, 0}, {life_.get(), POLLIN, 0}};
-  while (poll(on, 2, -1) < 0 && errno == EINTR) {
-  }
-  return on[0].revents != 0;
+bool PythonChild::HasEnded() const {
+  pollfd on_end = {life_.get(), POLLIN, 0};
+  return pid_ <= 0 || poll(&on_end, 1, 0) > 0;
 }
 
-bool PythonChild::ReadAll(void* to, size_t bytes) const {
+// Until the channel can be used. False: the process has ended, and there is nothing more to read; or it is late.
+bool PythonChild::Await(short events) {
+  pollfd on[3] = {{channel_.get(), events, 0}, {life_.get(), POLLIN, 0}, {stop_, POLLIN, 0}};
+  for (;;) {
+    int wait_ms = -1;
+    if (deadline_) {
+      const auto left = *deadline_ - std::chrono::steady_clock::now();
+      wait_ms = std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+    }
+    const int found = poll(on, 3, wait_ms);
+    if (found < 0 && errno == EINTR) continue;
+    is_late_ = found == 0 || on[2].revents != 0;
+    return !is_late_ && on[0].revents != 0;
+  }
+}
+
+bool PythonChild::ReadAll(void* to, size_t bytes) {
   auto* at = static_cast<std::byte*>(to);
   while (bytes > 0) {
     if (!Await(POLLIN)) return false;
@@ -136,7 +137,7 @@ bool PythonChild::ReadAll(void* to, size_t bytes) const {
   return true;
 }
 
-bool PythonChild::WriteAll(const void* from, size_t bytes) const {
+bool PythonChild::WriteAll(const void* from, size_t bytes) {
   const auto* at = static_cast<const std::byte*>(from);
   while (bytes > 0) {
     if (!Await(POLLOUT)) return false;
@@ -159,25 +160,31 @@ absl::Status PythonChild::HowItEnded() {
     kill(pid_, SIGTERM);
     poll(&on_end, 1, kTimeToEndMs);
   }
-  kill(-pid_, SIGKILL);  // its group too, while the number is still its own
-  if (waitpid(pid_, &status, 0) != pid_) status = 0;
+  kill(-pid_, SIGKILL);                                     // its group too, while the number is still its own
+  const bool is_known = waitpid(pid_, &status, 0) == pid_;  // not where this process ignores its children's ends
   pid_ = 0;
   guard_.Dismiss();
   if (!by_itself) return absl::AbortedError("the Python code closed the channel to its worker");
+  if (!is_known) return absl::UnavailableError("the Python process ended");
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   killed_by_ = signal == SIGKILL || signal == SIGTERM ? signal : 0;
   ended_well_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
 }
 
+absl::Status PythonChild::WhyNothingCame() {
+  if (!is_late_) return HowItEnded();
+  return absl::DeadlineExceededError("the Python code has not answered in time");
+}
+
 absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   std::array<unsigned char, 4> head{};
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
-  if (!ReadAll(head.data(), head.size())) return HowItEnded();
+  if (!ReadAll(head.data(), head.size())) return WhyNothingCame();
   const uint32_t length = head[0] | head[1] << 8 | head[2] << 16 | static_cast<uint32_t>(head[3]) << 24;
   if (length > kMostQuestionBytes) return absl::AbortedError("the Python process says what is too long");
   std::string text(length, '\0');
-  if (!ReadAll(text.data(), text.size())) return HowItEnded();
+  if (!ReadAll(text.data(), text.size())) return WhyNothingCame();
   absl::StatusOr<Json> message = ParseBoundedJson(text, kMostDepth);
   if (absl::IsOutOfRange(message.status())) {
     return absl::AbortedError("the Python process says what lies too deep in each other");
@@ -188,13 +195,15 @@ absl::StatusOr<Json> PythonChild::ReceiveMessage() {
 }
 
 absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPreparing& on_preparing) {
+  last_warning_.clear();
   absl::StatusOr<Json> message = ReceiveMessage();
   for (; message.ok(); message = ReceiveMessage()) {
     const auto preparing = message->find("preparing");
     if (on_preparing && preparing != message->end() && preparing->is_object()) {
       on_preparing(TextOf(*preparing, "what"), TextOf(*preparing, "waitingFor"));
     } else if (message->contains("warning")) {
-      LOG(WARNING) << CleanText(TextOf(*message, "warning"), kMostWords);
+      last_warning_ = CleanText(TextOf(*message, "warning"), kMostWords);
+      LOG(WARNING) << last_warning_;
     } else {
       break;
     }
@@ -216,14 +225,19 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
 }
 
 absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& kind) {
+  return AskText(question.dump(), kind);
+}
+
+absl::StatusOr<Json> PythonChild::AskText(std::string_view question, const std::string& kind) {
   std::string text(4, '\0');
-  text += question.dump();
+  text += question;
   const size_t size = text.size() - 4;
   if (size > kMostQuestionBytes) return absl::InvalidArgumentError("a step of too many examples for one question");
   for (size_t i = 0; i < 4; ++i) text[i] = static_cast<char>(size >> 8 * i);
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
   const bool asked = WriteAll(text.data(), text.size());  // in one piece, so that it is woken once
-  if (!asked) shutdown(channel_.get(), SHUT_RD);          // it may have said why before: that is read, and then its end
+  if (!asked && is_late_) return WhyNothingCame();
+  if (!asked) shutdown(channel_.get(), SHUT_RD);  // it may have said why before: that is read, and then its end
   return Receive(kind);
 }
 

@@ -29,6 +29,7 @@
 #include "runtime/prng.h"
 #include "schema/text.h"
 #include "tensor/apply_kernels.h"
+#include "worker/python/child_memory.h"
 #include "worker/python/child_rows.h"
 #include "worker/python/gradient_sets.h"
 #include "worker/python/question_size.h"
@@ -39,15 +40,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kAlignment = 64;
-constexpr size_t kPage = 4096;
 constexpr size_t kMostToTell = 400;  // bytes of what a child is at
 // Sets of gradients: one is written while those of two steps (WorkerOptions::steps_in_flight) are on their way. Where a
 // worker has more under way, they are copied.
 constexpr size_t kGradientSets = 3;
 constexpr size_t kMostNamed = 16;  // examples of a step in which the user's code raised
-
-constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -93,14 +90,15 @@ class PythonComputer::Session {
     std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
     session->code_ = std::move(code);
     const SliceGrid& of = session->grid_;
-    auto child = PythonChild::Start(
-        options, job.python, session->code_.path,
-        {.bytes = (1 + kGradientSets) * session->region_, .row_bytes = ChildRows::BytesOf(ChildRows::MostNumbers(of))});
+    auto child = PythonChild::Start(options, job.python, session->code_.path,
+                                    {.bytes = (1 + kGradientSets) * session->memory_.region,
+                                     .row_bytes = ChildRows::BytesOf(ChildRows::MostNumbers(of))});
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
     session->rows_ = ChildRows(&of, session->child_->row_memory());
     const std::shared_ptr<std::byte>& memory = session->child_->memory();
-    session->sets_ = GradientSets({memory, memory.get() + session->region_}, session->region_, kGradientSets);
+    session->sets_ =
+        GradientSets({memory, memory.get() + session->memory_.region}, session->memory_.region, kGradientSets);
     const auto on_preparing = [&](const std::string& what, const std::string& waiting_for) {
       tell({.what = CleanText(what, kMostToTell), .waiting_for = CleanText(waiting_for, kMostToTell)});
     };
@@ -195,14 +193,9 @@ class PythonComputer::Session {
         plan_(job, static_cast<uint64_t>(job.data.train_examples)),
         batch_size_(static_cast<size_t>(job.training.batch_size)),
         grid_(std::move(grid)),
+        memory_(grid_.variables),
         slicer_(&grid_, job.training.servers_optimizer()) {
     if (job.training.local_steps > 0) local_.emplace(job, &grid_, plan_);
-    size_t end = 0;
-    for (const VariableSpec& variable : grid_.variables) {
-      offsets_.push_back(end);
-      end = RoundUp(end + static_cast<size_t>(variable.elements()) * sizeof(float), kAlignment);
-    }
-    region_ = RoundUp(end, kPage);
     for (size_t slice = 0; slice < grid_.dense(); ++slice) missing_.insert(grid_.slices[slice].id);
   }
 
@@ -333,10 +326,10 @@ class PythonComputer::Session {
         .gradients = {}, .loss_sum = NumberOf(said.value("lossSum", Json())), .examples = CountOf(said, "examples")};
     const size_t set = at_hand_->set;
     Payload all = sets_.Lend(set);
-    if (all.empty()) all = Payload::CopyOf(sets_.at(set), region_);
+    if (all.empty()) all = Payload::CopyOf(sets_.at(set), memory_.region);
     for (size_t i = 0; i < grid_.variables.size(); ++i) {
       const auto bytes = static_cast<size_t>(grid_.variables[i].elements()) * sizeof(float);
-      trained.gradients.emplace_back(i, all.Sub(offsets_[i], bytes));
+      trained.gradients.emplace_back(i, all.Sub(memory_.offsets[i], bytes));
     }
     return trained;
   }
@@ -362,14 +355,14 @@ class PythonComputer::Session {
   void LayParameters() {
     for (size_t i = 0; i < grid_.variables.size(); ++i) {
       const absl::Span<const float> values = local_->values(i);
-      std::memcpy(child_->memory().get() + offsets_[i], values.data(), values.size() * sizeof(float));
+      std::memcpy(child_->memory().get() + memory_.offsets[i], values.data(), values.size() * sizeof(float));
     }
   }
 
   // Among the parameters that the child sees.
   std::byte* PlaceOf(SliceId id) const {
     const Slice& slice = grid_.at(id);
-    return child_->memory().get() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
+    return child_->memory().get() + memory_.offsets[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
   }
 
   absl::Status Load(const SliceValues& updates) {
@@ -399,14 +392,13 @@ class PythonComputer::Session {
   const Plan plan_;
   const size_t batch_size_;
   const SliceGrid grid_;
+  const ChildMemory memory_;
   GradientSlicer slicer_;
   std::optional<LocalSteps> local_;    // where the job has them
   std::vector<size_t> metric_places_;  // of the job's metrics, among those of the code
   std::string arithmetic_;
-  std::vector<size_t> offsets_;  // of variables in each region of the memory, in bytes
-  size_t region_ = 0;            // bytes of the parameters, and of a set of gradients
-  std::set<SliceId> missing_;    // never loaded
-  CachedCode code_;              // which stays as long as this
+  std::set<SliceId> missing_;  // never loaded
+  CachedCode code_;            // which stays as long as this
   GradientSets sets_;
   std::unique_ptr<PythonChild> child_;
   ChildRows rows_;  // where the job has tables

@@ -65,14 +65,14 @@ std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const Json&
   return places;
 }
 
-absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
+absl::Status CheckMakesModel(const Json& ready, const ModelSpec& model) {
   if (const Json version = ready.value("version", Json()); version != DOWNPOUR_VERSION) {
     return absl::InvalidArgumentError(absl::StrCat("the Python package downpour is of version ",
-                                                   CleanText(version.dump(), 64), " here, this worker of ",
+                                                   CleanText(version.dump(), 64), " here, this program of ",
                                                    DOWNPOUR_VERSION ": install the one of this release"));
   }
   const Json found = ArrayOf(ready, "variables");
-  const std::vector<OwnVariableSpec>& wanted = job.model.variables;
+  const std::vector<OwnVariableSpec>& wanted = model.variables;
   for (size_t i = 0; i < std::max(found.size(), wanted.size()); ++i) {
     const Json here = i < found.size() ? found[i] : Json::object();
     const Json submitted = i < wanted.size() ? AsSubmitted(wanted[i]) : Json::object();
@@ -81,7 +81,11 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
         "the Python code's variable ", i, " is ", i < found.size() ? Describe(here) : "missing", " here, and was ",
         i < wanted.size() ? Describe(submitted) : "missing", " when the job was submitted", kRemedy));
   }
-  if (absl::Status status = CheckTables(ArrayOf(ready, "tables"), job.model.tables); !status.ok()) return status;
+  return CheckTables(ArrayOf(ready, "tables"), model.tables);
+}
+
+absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
+  if (absl::Status status = CheckMakesModel(ready, job.model); !status.ok()) return status;
   const std::vector<size_t> places = PlacesOf(job.training.metrics, ready);
   const size_t known = ArrayOf(ready, "metrics").size();
   for (size_t i = 0; i < places.size(); ++i) {

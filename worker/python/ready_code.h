@@ -25,6 +25,9 @@ nlohmann::json ArrayOf(const nlohmann::json& json, const char* key);
 // Where each metric is among those of the code; of one that it lacks: their number.
 std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const nlohmann::json& ready);
 
+// Its release, variables and tables.
+absl::Status CheckMakesModel(const nlohmann::json& ready, const ModelSpec& model);
+
 // The same code with the same arguments must have come to the same model and data as where the job was submitted.
 absl::Status CheckIsAsSubmitted(const nlohmann::json& ready, const JobSpec& job);
 

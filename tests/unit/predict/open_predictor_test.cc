@@ -80,7 +80,7 @@ TEST(OpenPredictor, TakesAnExportedFileThatSaysWhichModelItIs) {
   EXPECT_THAT(ErrorOf(path), HasSubstr("out/"));
 }
 
-TEST(OpenPredictor, RefusesModelsOfPythonCodeWithTheRemedy) {
+TEST(OpenPredictor, AModelOfPythonCodeNeedsItsCode) {
   const std::string folder = FreshFolder("own");
   const JobFileResult job = ParseJob("name: own\npython: {module: trainer.task, sha256: " + std::string(64, 'a') +
                                          ", bytes: 1}\nmodel: {initializeFrom: /nowhere, variables: [{name: w, shape: "
@@ -88,7 +88,8 @@ TEST(OpenPredictor, RefusesModelsOfPythonCodeWithTheRemedy) {
                                      "own");
   for (const JobError& error : job.errors) ADD_FAILURE() << ToString(error);
   MakeCheckpoint(folder, job.job, {1, 1}, Zero);
-  EXPECT_THAT(ErrorOf(folder), testing::AllOf(HasSubstr("Python code"), HasSubstr("downpour export")));
+  EXPECT_THAT(ErrorOf(folder),
+              testing::AllOf(HasSubstr("python/code.tar.gz is not there"), HasSubstr("answers by its code")));
 }
 
 }  // namespace

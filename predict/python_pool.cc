@@ -1,0 +1,255 @@
+#include "predict/python_pool.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/row_frames.h"
+#include "schema/text.h"
+#include "worker/python/ready_code.h"
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(200);  // at processes that may have ended
+constexpr size_t kMostWords = 800;                           // of what the code says, in an error
+
+std::string TextOf(const Json& object, const char* key) {
+  const Json value = object.value(key, Json());
+  return value.is_string() ? OneLine(value.get<std::string>(), kMostWords) : "";
+}
+
+// An exception of the user's code, which has not ended it.
+absl::Status FailureIn(const Json& predicted) {
+  const Json failed = predicted.value("failed", Json());
+  if (!failed.is_object()) return absl::OkStatus();
+  const std::string what = TextOf(failed, "message"), where = TextOf(failed, "where");
+  if (failed.value("isOfRequest", Json()) == true) return absl::InvalidArgumentError(what);
+  return absl::InternalError(absl::StrCat("the Python code: ", what, where.empty() ? "" : ", at ", where));
+}
+
+// In the words of who asked for a prediction.
+absl::Status OfRequest(const absl::Status& status, const PythonChild& child, std::chrono::milliseconds call) {
+  const std::string said(status.message());
+  if (absl::IsDeadlineExceeded(status)) {
+    const std::string& where = child.last_warning();
+    return absl::DeadlineExceededError(absl::StrCat(where.empty() ? said : where, "; a request may take ",
+                                                    static_cast<double>(call.count()) / 1000, " s"));
+  }
+  if (absl::IsUnavailable(status)) {
+    return absl::InternalError(absl::StrCat(said, " as it answered; the version's log may say why"));
+  }
+  return absl::InternalError(said);
+}
+
+}  // namespace
+
+PythonPool::PythonPool(Model model, PythonServing how)
+    : model_(std::move(model)),
+      how_(std::move(how)),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      processes_(static_cast<size_t>(std::max(1, how_.processes))) {}
+
+PythonPool::~PythonPool() {
+  End();
+  if (works_.joinable()) works_.join();
+}
+
+void PythonPool::End() {
+  {
+    const std::lock_guard hold(mutex_);
+    ends_ = true;
+  }
+  eventfd_write(stop_.get(), 1);
+  changed_.notify_all();
+}
+
+absl::Status PythonPool::Start() {
+  std::unique_lock hold(mutex_);
+  if (!works_.joinable()) {
+    OpenLog();
+    works_ = std::thread([this] { Work(); });
+  }
+  changed_.wait(hold, [&] { return has_begun_ || ends_ || NoneCanStart(); });
+  if (ends_) return absl::CancelledError("the model is being closed");
+  return has_begun_ ? absl::OkStatus() : processes_.front().why;
+}
+
+bool PythonPool::NoneCanStart() const {
+  return std::ranges::all_of(processes_, [](const Process& process) { return !process.why.ok(); });
+}
+
+void PythonPool::OpenLog() {
+  if (how_.log.empty()) return;
+  log_ = UniqueFd(open(how_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+}
+
+// Processes append to it, so that what is cut off from its beginning changes nothing for them.
+void PythonPool::TrimLog() const {
+  struct stat about {};
+  if (!log_.ok() || fstat(log_.get(), &about) != 0 || static_cast<size_t>(about.st_size) <= kMostLogBytes) return;
+  std::error_code ignored;
+  std::filesystem::copy_file(how_.log, how_.log + ".1", std::filesystem::copy_options::overwrite_existing, ignored);
+  if (ftruncate(log_.get(), 0) != 0) return;  // the next look tries again
+}
+
+void PythonPool::Work() {
+  std::unique_lock hold(mutex_);
+  while (!ends_) {
+    for (Process& process : processes_) {
+      if (process.state == State::kFree && process.child->HasEnded()) Drop(&process);
+      if (process.state == State::kEnded && Clock::now() >= process.start_at && !ends_) StartAgain(&process, hold);
+    }
+    TrimLog();
+    changed_.wait_for(hold, kLookEvery, [this] { return ends_; });
+  }
+  // Those that are asked are of nobody by now: who asks holds the pool.
+  for (Process& process : processes_) process.child = nullptr;
+}
+
+void PythonPool::StartAgain(Process* process, std::unique_lock<std::mutex>& hold) {
+  process->state = State::kBeingStarted;
+  hold.unlock();
+  std::unique_ptr<PythonChild> ended = std::move(process->child);
+  ended = nullptr;
+  const absl::Status begun = Begin(process);
+  hold.lock();
+  if (!begun.ok()) {
+    process->why = begun;
+    Drop(process);
+    return;
+  }
+  process->why = absl::OkStatus();
+  process->state = State::kFree;
+  has_begun_ = true;
+  changed_.notify_all();
+}
+
+// With the lock held. Its process may live on until it is started again.
+void PythonPool::Drop(Process* process) {
+  const auto pause = kLeastPause * (1 << std::min(process->failures, 10));
+  process->failures += 1;
+  process->start_at = Clock::now() + std::min<Clock::duration>(pause, kMostPause);
+  process->child = nullptr;
+  process->state = State::kEnded;
+  changed_.notify_all();
+}
+
+absl::Status PythonPool::Begin(Process* process) const {
+  if (!model_.tables.empty() && process->row_memory.empty()) {
+    absl::StatusOr<SharedBytes> rows = SharedBytes::Make(ChildRows::BytesOf(ChildRows::MostNumbers(model_.grid)));
+    if (!rows.ok()) return rows.status();
+    process->row_memory = *std::move(rows);
+  }
+  PythonOptions options{.interpreter = how_.interpreter,
+                        .patience = std::chrono::duration<double>(how_.call).count() / 2,
+                        .serves = true,
+                        .out = log_.get(),
+                        .stop = stop_.get()};
+  auto child =
+      PythonChild::Start(options, model_.code.spec, model_.code.unpacked.path, model_.memory, process->row_memory);
+  if (!child.ok()) return child.status();
+  process->rows = ChildRows(&model_.grid, process->row_memory.at().get());
+  (*child)->AnswerBy(Clock::now() + how_.start);
+  const absl::StatusOr<Json> ready = (*child)->Receive("ready", [](const std::string&, const std::string&) {});
+  if (absl::IsUnavailable(ready.status())) {
+    return absl::InternalError(absl::StrCat(std::string(ready.status().message()), " before it came to its model; ",
+                                            how_.log.empty() ? "what it printed says why" : "its log says why"));
+  }
+  if (!ready.ok()) return ready.status();
+  if (absl::Status status = CheckMakesModel(*ready, model_.job.model); !status.ok()) return status;
+  process->child = *std::move(child);
+  const absl::StatusOr<Json> predicted = AskChild(process, R"({"warmUp":{}})");
+  const absl::Status warm = predicted.ok() ? FailureIn(*predicted) : predicted.status();
+  if (warm.ok()) return warm;
+  return absl::Status(warm.code(), absl::StrCat("its answer to the example: ", std::string(warm.message())));
+}
+
+absl::StatusOr<Json> PythonPool::AskChild(Process* process, std::string_view question) const {
+  PythonChild& child = *process->child;
+  process->rows.Begin();
+  child.AnswerBy(Clock::now() + how_.call);
+  absl::StatusOr<Json> said = child.AskText(question, "predicted");
+  while (said.ok() && said->contains("needs") && child.row_memory() != nullptr) {
+    said = BringRows(process, (*said)["needs"]);
+  }
+  if (!said.ok()) return OfRequest(said.status(), child, how_.call);
+  return said;
+}
+
+// The rows of the checkpoint, in the order in which a bucket would send them.
+absl::StatusOr<Json> PythonPool::BringRows(Process* process, const Json& needs) const {
+  const absl::StatusOr<SliceValues> asked = process->rows.Ask(needs);
+  if (!asked.ok()) return asked.status();
+  SliceValues found;
+  std::vector<float> scratch;
+  for (const auto& [id, frame] : *asked) {
+    const absl::StatusOr<RowKeys> keys = UnpackKeys(frame, model_.grid.row_widths);
+    if (!keys.ok()) return keys.status();
+    Payload rows = Payload::Allocate(RowBytes(*keys, model_.grid.row_widths));
+    auto* to = reinterpret_cast<float*>(rows.mutable_data());
+    size_t at = 0;
+    for (size_t table = 0; table < keys->counts.size(); ++table) {
+      const size_t width = model_.grid.row_widths[table];
+      scratch.resize(width);
+      for (uint32_t i = 0; i < keys->counts[table]; ++i, ++at, to += width) {
+        std::memcpy(to, model_.tables[table].Find(keys->keys[at], scratch.data()), width * sizeof(float));
+      }
+    }
+    found.emplace_back(id, std::move(rows));
+  }
+  if (absl::Status status = process->rows.Lay(found); !status.ok()) return status;
+  return process->child->AskText(R"({"rows":{}})", "predicted");
+}
+
+absl::StatusOr<PythonPool::Process*> PythonPool::Take() {
+  std::unique_lock hold(mutex_);
+  if (waiting_ >= kMostWaiting) {
+    return absl::UnavailableError(absl::StrCat(kMostWaiting, " requests wait for this model's Python code: ask again"));
+  }
+  ++waiting_;
+  const auto find = [this] { return std::ranges::find(processes_, State::kFree, &Process::state); };
+  changed_.wait_for(hold, kPatience, [&] {
+    const auto found = find();
+    if (found == processes_.end()) return NoneCanStart();
+    if (!found->child->HasEnded()) return true;
+    Drop(&*found);  // nobody's question was lost
+    return false;
+  });
+  --waiting_;
+  if (const auto found = find(); found != processes_.end()) {
+    found->state = State::kAsked;
+    return &*found;
+  }
+  if (!NoneCanStart()) return absl::UnavailableError("this model's Python code is busy or being started: ask again");
+  return absl::UnavailableError(absl::StrCat("this model's Python code cannot be started: ",
+                                             std::string(processes_.front().why.message()), "; it is tried again"));
+}
+
+absl::StatusOr<Json> PythonPool::Ask(std::string_view question) {
+  const absl::StatusOr<Process*> process = Take();
+  if (!process.ok()) return process.status();
+  absl::StatusOr<Json> predicted = AskChild(*process, question);
+  const std::lock_guard hold(mutex_);
+  if (!predicted.ok()) {
+    Drop(*process);
+    return predicted;
+  }
+  (*process)->failures = 0;
+  (*process)->state = State::kFree;
+  changed_.notify_all();
+  if (absl::Status failed = FailureIn(*predicted); !failed.ok()) return failed;
+  return predicted;
+}
+
+}  // namespace downpour

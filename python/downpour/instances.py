@@ -1,0 +1,197 @@
+"""Instances as JSON has them, on their way into a model; and what it returns, on its way out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import sys
+from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence
+
+import numpy
+
+from downpour.errors import InstanceError, TrainingError, kind_of
+
+_SHOWN = 80  # characters of a value, in an error
+
+
+class Types:
+    """Of which type each input is: JSON writes 1 for 1.0 too. `known` has them by name, "" is the only one's."""
+
+    def __init__(self, known: Mapping[str, numpy.dtype], whole: type) -> None:
+        """`whole`: the type of whole numbers for inputs that are not known."""
+        self._known = known
+        self._whole = whole
+
+    def of(self, name: str, array: numpy.ndarray) -> numpy.dtype:
+        usual = {"b": numpy.bool_, "f": numpy.float32}.get(array.dtype.kind, self._whole)
+        return numpy.dtype(self._known.get(name, usual))
+
+
+def types_of(model: Any, batch: Any, example: Any) -> Types:
+    """`batch`: as the model is trained with, its target last; None: it is not known. Without it the example tells."""
+    known = {}
+    if batch is not None:
+        is_row = isinstance(batch, (tuple, list))
+        parts = _named(model, batch[:-1]) if is_row else dict(getattr(batch, "items", dict)())
+        known = {name: _dtype_of(part) for name, part in parts.items() if hasattr(part, "dtype")}
+    elif example is not None:
+        parts = example if isinstance(example, dict) else {"": example}
+        known = {name: _EXACT.get(numpy.asarray(part).dtype.kind) for name, part in parts.items()}
+        known = {name: kind for name, kind in known.items() if kind is not None}
+    return Types(known, numpy.int64 if _looks_up(model) else numpy.float32)
+
+
+_EXACT = {"i": numpy.int64, "f": numpy.float32, "b": numpy.bool_}
+
+
+def _named(model: Any, inputs: Sequence[Any]) -> dict[str, Any]:
+    if len(inputs) == 1:
+        return inputs[0] if isinstance(inputs[0], dict) else {"": inputs[0]}
+    return dict(zip(names_of(model.forward) or (), inputs)) if hasattr(model, "forward") else {}
+
+
+def _dtype_of(array: Any) -> numpy.dtype:
+    try:
+        return numpy.dtype(str(array.dtype).removeprefix("torch."))
+    except TypeError:  # bfloat16
+        return numpy.dtype(numpy.float32)
+
+
+def _looks_up(model: Any) -> bool:
+    """Whether a layer takes whole numbers for what they name."""
+    layers = model.modules() if hasattr(model, "modules") else getattr(model, "layers", ())
+    return any(word in type(layer).__name__ for layer in layers for word in ("Embedding", "Lookup", "CategoryEncoding"))
+
+
+def usual(model: Any, types: Types) -> Callable[[list], Any]:
+    """What answers without a function of the user's: one call of the model, with all instances as its batch."""
+    torch, keras = sys.modules.get("torch"), sys.modules.get("keras")
+    if keras is not None and isinstance(model, keras.Model):
+        return lambda instances: model(batch_of(instances, types), training=False)
+    if torch is not None and isinstance(model, torch.nn.Module):
+        place = next(model.parameters()).device
+        names = names_of(model.forward)
+
+        def answer(instances: list) -> Any:
+            batch = batch_of(instances, types, names)
+            if not isinstance(batch, dict):
+                return model(torch.as_tensor(batch).to(place))
+            return model(**{name: torch.as_tensor(array).to(place) for name, array in batch.items()})
+
+        return answer
+    raise TrainingError(
+        "a dict of arrays does not say how it answers: give downpour.serve(values, predict) a function of a list of "
+        "instances"
+    )
+
+
+def names_of(function: Callable) -> Optional[list[str]]:
+    """The names that it takes; None: any."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return None
+    return [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_POSITIONAL]
+
+
+def batch_of(instances: list, types: Types, names: Optional[list[str]] = None) -> Any:
+    """The instances as one array, or as a dict of them by input."""
+    first = instances[0]
+    if not isinstance(first, dict):
+        return _array(instances, "", types)
+    for row, instance in enumerate(instances):
+        if not isinstance(instance, dict) or instance.keys() != first.keys():
+            raise InstanceError(f"row {row}: it has other inputs than row 0, which has {', '.join(first)}")
+    for name in first:
+        if names is not None and name not in names:
+            raise InstanceError(f"row 0: the model has no input '{name}': its inputs are {', '.join(names)}")
+    return {name: _array([instance[name] for instance in instances], name, types) for name in first}
+
+
+def _array(values: list, name: str, types: Types) -> numpy.ndarray:
+    which = f"input '{name}' " if name else "the instance "
+    arrays: list[numpy.ndarray] = []
+    for row, value in enumerate(values):
+        try:
+            array = numpy.asarray(value)
+        except ValueError:  # of lists that are not alike, for newer NumPy
+            array = numpy.empty(0, object)
+        if array.dtype.kind not in "biuf":
+            what = "has lists of several lengths" if isinstance(value, list) else f"is {json.dumps(value)[:_SHOWN]}"
+            raise InstanceError(f"row {row}: {which}{what}: give numbers, or lists of them that are alike")
+        if arrays and array.shape != arrays[0].shape:
+            raise InstanceError(
+                f"row {row}: {which}has the shape {list(array.shape)}, where row 0 has {list(arrays[0].shape)}: send "
+                "rows of one shape in a request"
+            )
+        arrays.append(array)
+    all_rows = numpy.stack(arrays)
+    kind = types.of(name, all_rows)
+    converted = all_rows.astype(kind)
+    if kind.kind in "iu" and (converted != all_rows).any():
+        row = int((converted != all_rows).reshape(len(values), -1).any(axis=1).argmax())
+        raise InstanceError(f"row {row}: {which}has a number that {kind} does not have: give whole numbers")
+    return converted
+
+
+def rows_of(answer: Any, count: int) -> list:
+    """A prediction for each instance, as JSON has it, of what the program returned."""
+    if hasattr(answer, "items") and callable(answer.items):
+        columns = {str(name): rows_of(column, count) for name, column in answer.items() if column is not None}
+        return [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else _wrong(answer, count)
+    if isinstance(answer, tuple) and not (len(answer) == count and not any(map(_is_array, answer))):
+        return rows_of({f"output_{place}": column for place, column in enumerate(answer)}, count)
+    rows = plain(answer)
+    if not isinstance(rows, list) or len(rows) != count:
+        return _wrong(answer, count)
+    return rows
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and len(value.shape) > 0
+
+
+def _wrong(answer: Any, count: int) -> NoReturn:
+    shape = getattr(answer, "shape", None)
+    what = f"an array of shape {list(shape)}" if shape is not None else kind_of(answer)
+    what = f"{len(answer)} predictions" if isinstance(answer, (list, tuple)) else what
+    instances = "1 instance" if count == 1 else f"{count} instances"
+    raise TrainingError(f"predict returned {what} for {instances}: return a list with a prediction for each")
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: arrays and tensors as lists."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if callable(getattr(value, "detach", None)):  # of torch
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "biufUS":
+        what = f"a prediction has {kind_of(value)}, which JSON has not"
+        raise TrainingError(f"{what}: return numbers, texts, lists and dicts")
+    if array.dtype.kind == "S":
+        array = numpy.char.decode(array, errors="replace")
+    return array.tolist()
+
+
+def not_finite_in(predictions: list) -> Optional[TrainingError]:
+    """What is wrong with the first prediction that JSON has no number for."""
+    for row, prediction in enumerate(predictions):
+        if number := _not_finite(prediction):
+            return TrainingError(f"row {row}: the prediction has {number}, which JSON has not: return finite numbers")
+    return None
+
+
+def _not_finite(value: Any) -> str:
+    """The first number in it that is not; or ""."""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else str(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, map(_not_finite, inner)), "")

@@ -1,0 +1,61 @@
+// The user's code of a job's folder, as it is found to answer.
+#include "predict/served_code.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "runtime/posix/package.h"
+#include "schema/sha256.h"
+#include "tests/unit/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ServedCodeTest : public testing::Test {
+ protected:
+  ServedCodeTest() {
+    fs::create_directories(folder_.path() + "/code/trainer");
+    fs::create_directories(folder_.path() + "/job/python");
+    fs::create_directories(folder_.path() + "/cache");
+    fs::permissions(folder_.path() + "/cache", fs::perms::owner_all);
+    job_.python.module = "trainer.task";
+    Put("one = 1\n");
+  }
+  void Put(const std::string& program) {
+    folder_.Write("code/trainer/task.py", program);
+    const std::string archive = PackFolder(folder_.path() + "/code/trainer", "code-1/trainer").value();
+    folder_.Write("job/python/code.tar.gz", archive);
+    job_.python.sha256 = Sha256Of({Payload::CopyOf(archive.data(), archive.size())});
+    job_.python.bytes = static_cast<int64_t>(archive.size());
+  }
+  absl::StatusOr<ServedCode> Find() { return FindServedCode(folder_.path() + "/job", job_, folder_.path() + "/cache"); }
+  std::string Why() { return std::string(Find().status().message()); }
+
+  ScratchFolder folder_;
+  JobSpec job_;
+};
+
+TEST_F(ServedCodeTest, ItIsUnpackedOnce) {
+  const absl::StatusOr<ServedCode> code = Find();
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(code->spec, job_.python);
+  EXPECT_TRUE(fs::exists(code->unpacked.path + "/trainer/task.py"));
+  EXPECT_EQ(Find()->unpacked.path, code->unpacked.path);
+}
+
+TEST_F(ServedCodeTest, CodeThatIsNotThereOrNotThatOfTheJobIsRefused) {
+  folder_.Write("job/python/code.tar.gz", "other");
+  EXPECT_TRUE(absl::IsDataLoss(Find().status())) << Why();
+  EXPECT_THAT(Why(), HasSubstr("code.tar.gz is not the code that the job names"));
+  fs::remove(folder_.path() + "/job/python/code.tar.gz");
+  EXPECT_TRUE(absl::IsNotFound(Find().status()));
+  EXPECT_THAT(Why(), HasSubstr("answers by its code, which the job's folder has"));
+}
+
+}  // namespace
+}  // namespace downpour
