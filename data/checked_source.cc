@@ -1,6 +1,7 @@
 #include "data/checked_source.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -43,7 +44,7 @@ absl::StatusOr<size_t> CheckedSource::Read(uint64_t offset, absl::Span<uint8_t> 
       return ChangedBytes(name(), pieces_[i]);
     }
   }
-  std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(offset - pieces_[first].offset), stop - offset, to.begin());
+  std::memcpy(to.data(), bytes.data() + (offset - pieces_[first].offset), stop - offset);
   return stop - offset;
 }
 
