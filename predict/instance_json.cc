@@ -17,8 +17,14 @@ namespace {
 using Json = nlohmann::json;
 namespace dom = simdjson::dom;
 
-constexpr size_t kShown = 100;  // bytes of a name, in an error
+constexpr size_t kShown = 100;       // bytes of a name, in an error
+constexpr size_t kLeastOfField = 4;  // bytes beside its name: quotes, a colon, a value
 constexpr const char* kNoNames[] = {"", "input", "inputs", "instances"};
+
+absl::Status TooLong() {
+  return absl::OutOfRangeError(absl::StrCat("the rows have more than ", kMostInstanceBytes,
+                                            " bytes as instances, each with its names: send them in several requests"));
+}
 
 absl::Status TooMany(size_t most) {
   return absl::OutOfRangeError(absl::StrCat("more than ", most, " rows: send them in several requests"));
@@ -32,12 +38,15 @@ std::string TextOf(const Json& json) { return json.dump(-1, ' ', false, Json::er
 absl::StatusOr<std::string> Transposed(const dom::object& columns, size_t most_rows, size_t* count) {
   std::vector<std::string> rows;
   bool is_first = true;
+  size_t bytes = 0;  // of names, which stand in each row
   for (const auto [key, element] : columns) {
     dom::array values;
     if (element.get(values) != simdjson::SUCCESS) {
       return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(key), " is no list, with a value for each row"));
     }
     if (values.size() > most_rows) return TooMany(most_rows);
+    bytes += values.size() * (key.size() + kLeastOfField);
+    if (bytes > kMostInstanceBytes) return TooLong();
     if (is_first) rows.assign(values.size(), "{");
     if (values.size() != rows.size()) {
       return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(key), " has ", Counted(values.size(), "row"),
@@ -158,6 +167,7 @@ absl::StatusOr<OutputColumn> ColumnOf(const std::string& name, const std::vector
 }  // namespace
 
 absl::StatusOr<Json> AskInstances(const InstancePredictor& predictor, std::string_view instances, size_t count) {
+  if (instances.size() > kMostInstanceBytes) return TooLong();
   absl::StatusOr<Json> predictions = predictor.PredictInstances(instances, count);
   if (!predictions.ok() || (predictions->is_array() && predictions->size() == count)) return predictions;
   return absl::InternalError(absl::StrCat("the Python code does not answer with ", Counted(count, "prediction")));
@@ -187,11 +197,12 @@ absl::StatusOr<std::string> AnswerInstances(const InstancePredictor& predictor, 
   return absl::StrCat("{\"outputs\":", TextOf(ByColumns(*std::move(predictions))), "}");
 }
 
-std::string InstancesOf(const InputBatch& batch) {
+absl::StatusOr<std::string> InstancesOf(const InputBatch& batch) {
   const bool are_themselves =
       batch.columns.size() == 1 && std::ranges::count(kNoNames, std::string(batch.columns.front().name)) > 0;
   std::string text = "[";
   for (size_t row = 0; row < batch.rows; ++row) {
+    if (text.size() > kMostInstanceBytes) return TooLong();
     if (row > 0) text.push_back(',');
     if (are_themselves) {
       AppendRow(batch.columns.front(), row, &text);

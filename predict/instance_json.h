@@ -8,8 +8,9 @@
 //   A batch of one column that is called "", input, inputs or instances has the instances themselves; else each is an
 //   object of all columns. Predictions of numbers, or lists of as many numbers each, become the column "predictions",
 //   and those of objects a column for each name.
-// Errors: INVALID_ARGUMENT for a request that is no such; OUT_OF_RANGE for too many rows; FAILED_PRECONDITION for
-//   predictions that are no columns; INTERNAL where they are not as many as the instances; those of the predictor.
+// Errors: INVALID_ARGUMENT for a request that is no such; OUT_OF_RANGE for too many rows, and for more than
+//   kMostInstanceBytes; FAILED_PRECONDITION for predictions that are no columns; INTERNAL where they are not as many as
+//   the instances; those of the predictor.
 // Tests: tests/unit/predict/instance_json_test.cc.
 #pragma once
 
@@ -25,6 +26,9 @@
 
 namespace downpour {
 
+// Of all instances of a request, as they go to the user's code.
+inline constexpr size_t kMostInstanceBytes = size_t{15} << 20;
+
 absl::StatusOr<std::string> AnswerInstances(const InstancePredictor& predictor, size_t most_rows,
                                             const simdjson::dom::element& rows, bool by_columns);
 
@@ -32,7 +36,7 @@ absl::StatusOr<std::string> AnswerInstances(const InstancePredictor& predictor, 
 absl::StatusOr<nlohmann::json> AskInstances(const InstancePredictor& predictor, std::string_view instances,
                                             size_t count);
 
-std::string InstancesOf(const InputBatch& batch);
+absl::StatusOr<std::string> InstancesOf(const InputBatch& batch);
 absl::StatusOr<OutputBatch> BatchOf(nlohmann::json predictions);
 
 }  // namespace downpour

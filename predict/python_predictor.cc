@@ -62,7 +62,9 @@ absl::StatusOr<nlohmann::json> PythonPredictor::PredictInstances(std::string_vie
 }
 
 absl::StatusOr<OutputBatch> PythonPredictor::Predict(const InputBatch& batch) const {
-  absl::StatusOr<nlohmann::json> predictions = AskInstances(*this, InstancesOf(batch), batch.rows);
+  const absl::StatusOr<std::string> instances = InstancesOf(batch);
+  if (!instances.ok()) return instances.status();
+  absl::StatusOr<nlohmann::json> predictions = AskInstances(*this, *instances, batch.rows);
   if (!predictions.ok()) return predictions.status();
   return BatchOf(*std::move(predictions));
 }

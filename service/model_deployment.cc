@@ -76,6 +76,7 @@ void ModelService::Deploy(const Task& task) {
   const absl::Status status = Write({.models = {model}, .versions = {changed}, .operations = {operation}});
   if (status.ok()) {
     if (predictor.ok()) (*entry)->served = Serve(models_[task.model], **entry, *predictor);
+    Publish(task.model);
     return;
   }
   std::cerr << absl::StrCat("the job service: ", std::string(status.message()), "; the deployment is tried again\n");
@@ -133,12 +134,37 @@ void ModelService::OpenNow(const std::string& model, const std::string& version,
     (*entry)->is_being_opened = false;
     (*entry)->why_not_open = predictor.ok() ? absl::OkStatus() : WhyNotDeployed(record, predictor.status());
     if (predictor.ok()) (*entry)->served = Serve(models_[model], **entry, *std::move(predictor));
+    Publish(model);
   }
   changed_.notify_all();
 }
 
+void ModelService::Publish(const std::string& model) {
+  OpenVersions open;
+  if (const auto found = models_.find(model); found != models_.end()) {
+    open.default_version = found->second.model.default_version;
+    for (const auto& [name, version] : found->second.versions) {
+      if (version.served) open.versions[name] = version.served;
+    }
+  }
+  const std::lock_guard hold(open_mutex_);
+  OpenVersions& now = open_[model];
+  std::swap(now, open);  // what nobody asks for any more ends behind the lock
+  if (now.versions.empty()) open_.erase(model);
+}
+
+std::shared_ptr<const ServedVersion> ModelService::TakeOpen(const std::string& model,
+                                                            const std::string& version) const {
+  const std::lock_guard hold(open_mutex_);
+  const auto found = open_.find(model);
+  if (found == open_.end()) return nullptr;
+  const auto served = found->second.versions.find(version.empty() ? found->second.default_version : version);
+  return served == found->second.versions.end() ? nullptr : served->second;
+}
+
 absl::StatusOr<std::shared_ptr<const ServedVersion>> ModelService::Take(const std::string& model,
                                                                         const std::string& version) {
+  if (std::shared_ptr<const ServedVersion> served = TakeOpen(model, version)) return served;
   const auto until = std::chrono::steady_clock::now() + kPatience;
   std::unique_lock hold(mutex_);
   for (;;) {

@@ -115,6 +115,9 @@ absl::Status ModelService::Write(const ModelChanges& changes) {
   for (const ModelVersion& version : changes.versions) models_[version.model].versions[version.name].version = version;
   for (const auto& [model, version] : changes.removed_versions) models_[model].versions.erase(version);
   for (const std::string& name : changes.removed_models) models_.erase(name);
+  for (const Model& model : changes.models) Publish(model.name);
+  for (const auto& [model, version] : changes.removed_versions) Publish(model);
+  for (const std::string& name : changes.removed_models) Publish(name);
   for (const Operation& operation : changes.operations) {
     if (!operations_.contains(operation.name)) newest_operations_.push_back(operation.name);
     operations_[operation.name] = operation;

@@ -8,7 +8,8 @@
 //
 // Order: what a call did is on the disk when it returns. A version's files are pinned (deployed_files.h), opened and
 //   have answered a first row before it is READY, or the default. The first version that is ready is the default.
-// Cost: of Take a lock and two look-ups. A version is opened when it is first asked for, or by OpenAll.
+// Cost: of Take a lock and two look-ups, and never a wait for the disk, to which others may write meanwhile. A version
+//   is opened when it is first asked for, or by OpenAll.
 // Errors: ALREADY_EXISTS, NOT_FOUND with the name; FAILED_PRECONDITION for the default version while there are others,
 //   for a model with versions, and for a version that is not ready; ABORTED for an outdated etag; UNAVAILABLE where a
 //   version is not open within kPatience; those of ModelStore, DeployedFiles and OpenPredictor.
@@ -110,6 +111,11 @@ class ModelService {
     Model model;
     std::map<std::string, VersionEntry> versions;
   };
+  // What of a model can be taken at once.
+  struct OpenVersions {
+    std::string default_version;
+    std::map<std::string, std::shared_ptr<const ServedVersion>> versions;
+  };
   struct Task {
     std::string model, version;
     std::string operation = {};  // empty: it is to be opened alone
@@ -130,13 +136,18 @@ class ModelService {
   absl::StatusOr<VersionEntry*> EntryOf(const std::string& model, const std::string& version);
   Operation NewOperation(OperationType type, const std::string& model, const std::string& version);
   absl::Status Write(const ModelChanges& changes);
+  // What was written of the model, or opened, is taken from now on.
+  void Publish(const std::string& model);
   static ModelStatus StatusOf(const ModelEntry& entry);
+  std::shared_ptr<const ServedVersion> TakeOpen(const std::string& model, const std::string& version) const;
   std::shared_ptr<const ServedVersion> Serve(const ModelEntry& model, const VersionEntry& version,
                                              std::shared_ptr<const Predictor> predictor) const;
 
   const OriginLookup look_up_;
   const PythonServing python_;
   const DeployedFiles files_;
+  mutable std::mutex open_mutex_;  // held for a look alone; within mutex_
+  std::map<std::string, OpenVersions> open_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;  // tasks, operations and what is open
   std::unique_ptr<ModelStore> store_;

@@ -20,6 +20,7 @@ using testing::HasSubstr;
 // Answers with what it is told to, or with what it was asked.
 class Echo final : public Predictor, public InstancePredictor {
  public:
+  explicit Echo(size_t most_rows = 3) : most_rows_(most_rows) {}
   absl::StatusOr<Json> PredictInstances(std::string_view instances, size_t count) const override {
     asked = instances;
     counted = count;
@@ -31,7 +32,7 @@ class Echo final : public Predictor, public InstancePredictor {
   const Signature& signature() const override { return signature_; }
   const std::string& model_name() const override { return name_; }
   const std::string& origin() const override { return name_; }
-  size_t most_rows() const override { return 3; }
+  size_t most_rows() const override { return most_rows_; }
   uint64_t bytes_held() const override { return 0; }
 
   Json answer;
@@ -39,6 +40,7 @@ class Echo final : public Predictor, public InstancePredictor {
   mutable size_t counted = 0;
 
  private:
+  const size_t most_rows_;
   Signature signature_;
   std::string name_;
 };
@@ -78,6 +80,17 @@ TEST(InstanceJsonTest, WhatIsNoRequestIsRefused) {
   EXPECT_EQ(echo.asked, "");
 }
 
+TEST(InstanceJsonTest, ANameIsNotRepeatedWithoutABound) {
+  std::string ones = "1";
+  for (int i = 1; i < 65536; ++i) ones += ",1";
+  const std::string name(1 << 20, 'n');
+  const absl::Status status = PredictJson(Echo(65536), "{\"inputs\": {\"" + name + "\": [" + ones + "]}}").status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  const std::vector<int64_t> values(65536, 1);
+  const InputBatch batch{65536, {{name, 1, absl::MakeConstSpan(values)}}};
+  EXPECT_TRUE(absl::IsOutOfRange(InstancesOf(batch).status()));
+}
+
 TEST(InstanceJsonTest, AnAnswerHasAPredictionForEachRow) {
   Echo echo;
   for (const char* answer : {"[1]", "[1, 2, 3]", "{}", "7"}) {
@@ -97,12 +110,12 @@ TEST(InstanceJsonTest, TensorsBecomeInstancesOfTheirShape) {
   const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
   const std::vector<int64_t> user = {7, -8};
   InputBatch batch{2, {{"x", 4, absl::MakeConstSpan(x), {2, 2}}, {"user", 1, absl::MakeConstSpan(user)}}};
-  EXPECT_EQ(InstancesOf(batch), R"([{"x":[[1.0,2.0],[3.0,4.0]],"user":7},{"x":[[5.0,6.0],[7.0,8.0]],"user":-8}])");
+  EXPECT_EQ(*InstancesOf(batch), R"([{"x":[[1.0,2.0],[3.0,4.0]],"user":7},{"x":[[5.0,6.0],[7.0,8.0]],"user":-8}])");
   batch.columns.pop_back();
   batch.columns.front().name = "input";
-  EXPECT_EQ(InstancesOf(batch), "[[[1.0,2.0],[3.0,4.0]],[[5.0,6.0],[7.0,8.0]]]");
+  EXPECT_EQ(*InstancesOf(batch), "[[[1.0,2.0],[3.0,4.0]],[[5.0,6.0],[7.0,8.0]]]");
   const std::vector<std::string_view> words = {"a", "\"b"};
-  EXPECT_EQ(InstancesOf({1, {{"w", 2, absl::MakeConstSpan(words)}}}), R"([{"w":["a","\"b"]}])");
+  EXPECT_EQ(*InstancesOf({1, {{"w", 2, absl::MakeConstSpan(words)}}}), R"([{"w":["a","\"b"]}])");
 }
 
 TEST(InstanceJsonTest, PredictionsBecomeTensorsWhereTheyAre) {
