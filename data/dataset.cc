@@ -16,10 +16,14 @@ constexpr uint64_t kReadAtOnce = uint64_t{1} << 16;  // examples
 constexpr double kLeastOfClass = 50;   // examples, on the mean
 constexpr double kLeastOfOthers = 30;  // that are not of the most frequent class
 
-// Where each output is to be 1 for its label and 0 for the others, a squared error has the mean of their variances.
+double Entropy(double share) { return share > 0 ? -share * std::log(share) : 0; }
+
+// Where each output is to be 1 for its label and 0 for the others, a squared error has the mean of their variances, and
+// sigmoids that of their entropies. A single sigmoid has the entropy of two classes.
 double LossOfShare(double share, Loss loss, int64_t outputs) {
   if (loss == Loss::kMeanSquaredError) return share * (1 - share) / static_cast<double>(outputs);
-  return share > 0 ? -share * std::log(share) : 0;
+  const bool is_each = loss == Loss::kSigmoidCrossEntropy && outputs > 1;
+  return is_each ? (Entropy(share) + Entropy(1 - share)) / static_cast<double>(outputs) : Entropy(share);
 }
 
 // Their mean has their variance as its mean squared error.

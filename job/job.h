@@ -67,7 +67,7 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-enum class Loss { kSoftmaxCrossEntropy, kMeanSquaredError, kOwn };
+enum class Loss { kSoftmaxCrossEntropy, kMeanSquaredError, kSigmoidCrossEntropy, kOwn };
 
 // A variable of a model that the user's Python code computes.
 struct OwnVariableSpec {
@@ -89,7 +89,8 @@ struct ModelSpec {
   int64_t table_buckets = kDefaultTableBuckets;  // into which the rows of all tables are spread
   bool is_own() const { return !variables.empty(); }
   bool has_tables() const { return !tables.empty(); }
-  bool has_accuracy() const { return loss == Loss::kSoftmaxCrossEntropy || classes > 0; }
+  bool learns_classes() const { return loss == Loss::kSoftmaxCrossEntropy || loss == Loss::kSigmoidCrossEntropy; }
+  bool has_accuracy() const { return learns_classes() || classes > 0; }
   bool operator==(const ModelSpec&) const = default;
 };
 

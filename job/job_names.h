@@ -41,7 +41,8 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::kNone, "none"}
                                                      {Activation::kSigmoid, "sigmoid"},
                                                      {Activation::kTanh, "tanh"}};
 inline constexpr Named<Loss> kLosses[] = {{Loss::kSoftmaxCrossEntropy, "softmaxCrossEntropy"},
-                                          {Loss::kMeanSquaredError, "meanSquaredError"}};
+                                          {Loss::kMeanSquaredError, "meanSquaredError"},
+                                          {Loss::kSigmoidCrossEntropy, "sigmoidCrossEntropy"}};
 inline constexpr const char* kAuto = "auto";
 inline constexpr Named<StalenessMethod> kStalenessMethods[] = {{StalenessMethod::kAuto, kAuto},
                                                                {StalenessMethod::kNone, "none"},

@@ -52,10 +52,11 @@ std::string Misfit(const MetricSpec& metric, Loss loss, int64_t outputs) {
     case MetricKind::kLogLoss:
       return classes || outputs == 1 ? "" : "needs classes or a single output";
     case MetricKind::kRmse:
-      return !classes && outputs == 1 ? "" : "needs the loss meanSquaredError and a single output";
+      return loss == Loss::kMeanSquaredError && outputs == 1 ? ""
+                                                             : "needs the loss meanSquaredError and a single output";
     case MetricKind::kAuc:
     case MetricKind::kCalibration:
-      return binary ? "" : "needs two classes, or the loss meanSquaredError and a single output";
+      return binary ? "" : "needs two classes, or a single output";
     case MetricKind::kCalibrationError:
       return classes ? "" : "needs classes, which only the loss softmaxCrossEntropy has";
     case MetricKind::kOwn:

@@ -30,7 +30,7 @@ absl::Status BatchMemory::Allocate(const Shapes& shapes, const Allocator& alloca
     if (status.ok() && slot.inputs.cols == 0) {
       status = place(shapes.max_batch, shapes.input_width, FloatFormat::kFactor, &slot.inputs);
     }
-    if (status.ok() && shapes.loss == Loss::kMeanSquaredError) {
+    if (status.ok() && shapes.has_targets()) {
       status = place(shapes.max_batch, shapes.output_width, FloatFormat::kFp32, &slot.targets);
     }
     Matrix labels;
@@ -71,7 +71,7 @@ absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32
                                          : backend_.Upload(std::get<absl::Span<const float>>(inputs).data(),
                                                            count * sizeof(float), to.inputs.data);
   if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), to.labels);
-  if (status.ok() && shapes_.loss == Loss::kMeanSquaredError) status = LoadTargets(labels, numbers);
+  if (status.ok() && shapes_.has_targets()) status = LoadTargets(labels, numbers);
   if (status.ok() && bytes != nullptr) {
     status = backend_.WidenBytes({to.bytes, batch, shapes_.input_width}, kByteDivisor, to.inputs.Rows(batch));
   }

@@ -42,6 +42,7 @@ class BatchMemory {
     InputType input_type = InputType::kFp32;
     int64_t output_width = 0;
     Loss loss = Loss::kSoftmaxCrossEntropy;
+    bool has_targets() const { return loss != Loss::kSoftmaxCrossEntropy; }  // beside labels, as numbers
   };
   using Allocator = std::function<absl::StatusOr<Matrix>(int64_t rows, int64_t cols, FloatFormat format)>;
 

@@ -304,10 +304,15 @@ absl::Status Graph::Forward(const Pass& pass) {
 
 absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
   const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
-  if (batches_.shapes().loss == Loss::kMeanSquaredError) {
-    return backend_.MeanSquaredError(output, batches_.targets().Rows(batches_.size()), examples, gradient, totals());
+  switch (batches_.shapes().loss) {
+    case Loss::kMeanSquaredError:
+      return backend_.MeanSquaredError(output, batches_.targets().Rows(batches_.size()), examples, gradient, totals());
+    case Loss::kSigmoidCrossEntropy:
+      return backend_.SigmoidCrossEntropy(output, batches_.targets().Rows(batches_.size()), examples, gradient,
+                                          totals());
+    default:
+      return backend_.SoftmaxCrossEntropy(output, batches_.labels(), examples, gradient, totals());
   }
-  return backend_.SoftmaxCrossEntropy(output, batches_.labels(), examples, gradient, totals());
 }
 
 absl::Status Graph::BeginTotals(const Meanwhile& meanwhile) {
@@ -448,8 +453,11 @@ absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {
   if (batches_.size() == 0) return absl::FailedPreconditionError("no batch was loaded");
   if (absl::Status status = Forward({backend_, false}); !status.ok()) return status;
   if (absl::Status status = ComputeLoss(batches_.size(), Matrix()); !status.ok()) return status;
-  const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
-  absl::Status status = backend_.CountCorrect(output, batches_.labels(), totals());
+  const Matrix output = nodes_.back().output.Rows(batches_.size());
+  absl::Status status;
+  const bool is_share = batches_.shapes().loss == Loss::kSigmoidCrossEntropy && output.cols == 1;
+  if (is_share) status = backend_.Activate(ActivationFunction::kSigmoid, output, output);
+  if (status.ok()) status = backend_.CountCorrect(output, batches_.labels(), totals());
   if (status.ok()) status = BeginTotals(meanwhile);
   if (!status.ok()) return status;
   return AwaitTotals();

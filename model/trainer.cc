@@ -39,6 +39,12 @@ absl::Status CheckModelFits(const char* key, const Examples& examples, const Mod
                                                    inputs, ") take ", graph.input_width(), "; correct model.inputs or ",
                                                    key));
   }
+  // Of a single sigmoid a label is 0 or 1.
+  if (model.loss == Loss::kSigmoidCrossEntropy && graph.output_width() == 1 && classes > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(key, " has ", classes, " classes, but the model's single output (",
+                                                   model.layers.back().name, ") tells two apart; correct model.layers ",
+                                                   "or ", key));
+  }
   const bool classes_matter = model.loss == Loss::kSoftmaxCrossEntropy || graph.output_width() > 1;
   if (classes_matter && classes > graph.output_width()) {
     return absl::InvalidArgumentError(absl::StrCat(key, " has ", classes, " classes, but the model's output (",

@@ -110,16 +110,15 @@ void JobPredictor::DescribeInputs(const JobSpec& job) {
 }
 
 void JobPredictor::DescribeOutputs(const JobSpec& job) {
-  if (job.model.loss != Loss::kSoftmaxCrossEntropy && outputs_ == 1) {
+  if (job.model.loss == Loss::kMeanSquaredError && outputs_ == 1) {
     signature_.outputs = {{.name = "prediction"}};
     return;
   }
-  const bool has_probabilities = job.model.loss == Loss::kSoftmaxCrossEntropy;
-  signature_.outputs = {{.name = has_probabilities ? "probabilities" : "scores", .width = outputs_},
-                        {.name = "class", .kind = OutputKind::kInteger}};
+  const char* const numbers = outputs_ == 1 ? "probability" : job.model.learns_classes() ? "probabilities" : "scores";
+  signature_.outputs = {{.name = numbers, .width = outputs_}, {.name = "class", .kind = OutputKind::kInteger}};
   if (data_.label.classes.empty()) return;
   signature_.outputs.push_back({.name = "label", .kind = OutputKind::kText});
-  for (size_t i = 0; i < static_cast<size_t>(outputs_); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(std::max<int64_t>(2, outputs_)); ++i) {
     words_.push_back(i < data_.label.classes.size() ? data_.label.classes[i].front() : absl::StrCat(i));
   }
 }
@@ -298,11 +297,14 @@ absl::Status JobPredictor::Answer(ConstMatrix output, size_t first, OutputBatch*
       }
       continue;
     }
-    const size_t largest = LargestOf(from);
+    const bool is_single = width == 1;  // a sigmoid tells class 1 from class 0
+    const size_t largest = is_single ? from[0] > 0 : LargestOf(from);
     std::get<std::vector<int64_t>>(answer->columns[1].values)[row] = static_cast<int64_t>(largest);
     if (!words_.empty()) std::get<std::vector<std::string_view>>(answer->columns[2].values)[row] = words_[largest];
     if (model_.loss == Loss::kSoftmaxCrossEntropy) {
       Softmax(from, to);
+    } else if (model_.loss == Loss::kSigmoidCrossEntropy) {
+      std::transform(from.begin(), from.end(), to, [](float x) { return 1 / (1 + std::exp(-x)); });
     } else {
       std::copy(from.begin(), from.end(), to);
     }

@@ -184,6 +184,14 @@ absl::Status Backend::MeanSquaredError(ConstMatrix outputs, ConstMatrix targets,
   return DoMeanSquaredError(outputs, targets, examples, d_outputs, totals);
 }
 
+absl::Status Backend::SigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+                                          BatchTotals* totals) {
+  const bool fits = SameShape(logits, targets) && GradientFits(logits, examples, d_logits);
+  absl::Status status = Check("sigmoid cross-entropy", fits, logits, targets, d_logits);
+  if (!status.ok() || logits.elements() == 0) return status;
+  return DoSigmoidCrossEntropy(logits, targets, examples, d_logits, totals);
+}
+
 absl::Status Backend::CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals) {
   absl::Status status = Check("count correct", LabelsFit(outputs, labels), outputs, AsColumn(labels));
   if (!status.ok() || outputs.rows == 0) return status;

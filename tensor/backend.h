@@ -149,6 +149,10 @@ class Backend {
   // totals->loss += the sum over rows of the mean of (outputs - targets)^2; d_outputs as above.
   absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                 BatchTotals* totals);
+  // totals->loss += the sum over rows of the mean of -t log(p) - (1 - t) log(1 - p), with p = 1 / (1 + exp(-logit)) and
+  // targets t from 0 to 1; d_logits as above.
+  absl::Status SigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+                                   BatchTotals* totals);
   // totals->correct += the rows whose largest element (the first of equals) stands at their label; of a single column:
   // whose element lies within a half of the label. A row that holds a NaN is not correct.
   absl::Status CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals);
@@ -175,6 +179,8 @@ class Backend {
                                              Matrix d_logits, BatchTotals* totals) = 0;
   virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                           BatchTotals* totals) = 0;
+  virtual absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+                                             BatchTotals* totals) = 0;
   virtual absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) = 0;
 
   Precision precision_ = Precision::kFp32;

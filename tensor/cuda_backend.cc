@@ -65,6 +65,8 @@ class CudaBackend final : public Backend {
                                      BatchTotals* totals) override;
   absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                   BatchTotals* totals) override;
+  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+                                     BatchTotals* totals) override;
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override;
 
   absl::Status Enter() const;
@@ -369,6 +371,17 @@ absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix ta
   CUDA_TRY(
       CudaMeanSquaredError(compute_.get(), Stored(outputs), Stored(targets), examples, Stored(d_outputs), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, outputs.rows, totals));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples,
+                                                Matrix d_logits, BatchTotals* totals) {
+  if (absl::Status status = Use({logits.data, targets.data, d_logits.data}, {totals}); !status.ok()) return status;
+  const auto losses = row_losses_.Get(logits.rows);
+  if (!losses.ok()) return losses.status();
+  CUDA_TRY(
+      CudaSigmoidCrossEntropy(compute_.get(), Stored(logits), Stored(targets), examples, Stored(d_logits), *losses));
+  CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
   return absl::OkStatus();
 }
 

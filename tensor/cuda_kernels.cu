@@ -293,6 +293,24 @@ __global__ void SquaredErrorKernel(CudaConstMatrix outputs, CudaConstMatrix targ
   if (lane == 0) row_losses[r] = loss / static_cast<double>(outputs.cols);
 }
 
+// exp of a negative number alone, so that nothing overflows.
+__global__ void SigmoidKernel(CudaConstMatrix logits, CudaConstMatrix targets, CudaMatrix d_logits, float scale,
+                              double* row_losses) {
+  const int64_t r = RowOfWarp();
+  const int lane = threadIdx.x % kWarp;
+  if (r >= logits.rows) return;  // the whole warp
+  double loss = 0;
+  for (int64_t c = lane; c < logits.cols; c += kWarp) {
+    const float x = At(logits, r * logits.stride + c), target = At(targets, r * targets.stride + c);
+    const float small = expf(-fabsf(x));
+    loss += (x < 0 ? 0 : double{x}) - double{x} * double{target} + double{log1pf(small)};
+    const float share = (x < 0 ? small : 1) / (1 + small);
+    if (d_logits.rows > 0) Put(d_logits, r * d_logits.stride + c, (share - target) * scale);
+  }
+  loss = ReduceWarp(loss, [](double a, double b) { return a + b; });
+  if (lane == 0) row_losses[r] = loss / static_cast<double>(logits.cols);
+}
+
 // One block.
 __global__ void AddLossesKernel(const double* row_losses, int64_t rows, BatchTotals* totals) {
   __shared__ double partial[kRowsPerBlock];
@@ -448,6 +466,13 @@ cudaError_t CudaMeanSquaredError(cudaStream_t stream, CudaConstMatrix outputs, C
   const double elements = static_cast<double>(outputs.cols) * static_cast<double>(examples);
   SquaredErrorKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(
       outputs, targets, d_outputs, static_cast<float>(2 / elements), row_losses);
+  return cudaGetLastError();
+}
+cudaError_t CudaSigmoidCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, CudaConstMatrix targets,
+                                    int64_t examples, CudaMatrix d_logits, double* row_losses) {
+  const double elements = static_cast<double>(logits.cols) * static_cast<double>(examples);
+  SigmoidKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, targets, d_logits,
+                                                                       static_cast<float>(1 / elements), row_losses);
   return cudaGetLastError();
 }
 cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t rows, BatchTotals* totals) {

@@ -128,6 +128,11 @@ class HostBackend final : public Backend {
     totals->loss += HostSoftmaxCrossEntropy(logits, labels, examples, d_logits);
     return absl::OkStatus();
   }
+  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+                                     BatchTotals* totals) override {
+    totals->loss += HostSigmoidCrossEntropy(logits, targets, examples, d_logits);
+    return absl::OkStatus();
+  }
   absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                   BatchTotals* totals) override {
     totals->loss += HostMeanSquaredError(outputs, targets, examples, d_outputs);

@@ -334,5 +334,24 @@ double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t ex
   return HWY_DYNAMIC_DISPATCH(MeanSquaredError)(outputs, targets, examples, d_outputs);
 }
 
+// exp of a negative number alone, so that nothing overflows. A NaN stays one.
+double HostSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits) {
+  const double scale = 1 / (static_cast<double>(logits.cols) * static_cast<double>(examples));
+  double loss = 0;
+  for (int64_t r = 0; r < logits.rows; ++r) {
+    double of_row = 0;
+    for (int64_t c = 0; c < logits.cols; ++c) {
+      const double x = logits.row(r)[c], target = targets.row(r)[c];
+      const double small = std::exp(-std::abs(x));
+      of_row += (x < 0 ? 0 : x) - x * target + std::log1p(small);
+      if (d_logits.rows == 0) continue;
+      const double share = (x < 0 ? small : 1) / (1 + small);
+      d_logits.row(r)[c] = static_cast<float>((share - target) * scale);
+    }
+    loss += of_row / static_cast<double>(logits.cols);
+  }
+  return loss;
+}
+
 }  // namespace downpour
 #endif  // HWY_ONCE

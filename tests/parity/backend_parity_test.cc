@@ -398,6 +398,43 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropyShowsNan) {
   }
 }
 
+// Of logits so large that exp overflows, too. Tolerance: 8 roundings of what is subtracted.
+TEST_P(BackendParityTest, SigmoidCrossEntropy) {
+  for (int trial = 0; trial < 30; ++trial) {
+    const auto [rows, cols] = RowsAndClasses(trial);
+    const int64_t examples = rows + trial % 2 * random_.Between(0, 50);
+    Numbers logits = random_.Matrix(rows, cols);
+    Numbers targets(rows, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        targets.at(r, c) = static_cast<double>(random_.Between(0, 1));
+        if (trial % 3 == 0) logits.at(r, c) *= 64;
+      }
+    }
+    DeviceMatrix x(*backend_, logits, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
+    const auto run = [&](Matrix gradient) {
+      return Totals([&](BatchTotals* totals) {
+        return backend_->SigmoidCrossEntropy(x.view(), t.view(), examples, gradient, totals);
+      });
+    };
+    const BatchTotals totals = run(dx.view());
+    double loss = 0, size = 0;
+    Numbers want(rows, cols), magnitude(rows, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const double z = logits.at(r, c), target = targets.at(r, c);
+        loss += (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::fabs(z)))) / static_cast<double>(cols);
+        size += (1 + std::fabs(z)) / static_cast<double>(cols);
+        want.at(r, c) = (1 / (1 + std::exp(-z)) - target) / static_cast<double>(cols * examples);
+        magnitude.at(r, c) = 1 / static_cast<double>(cols * examples);
+      }
+    }
+    EXPECT_NEAR(totals.loss, loss, 8 * kRounding * size);
+    EXPECT_EQ(run(Matrix()).loss, totals.loss);
+    ExpectClose(dx.Read(), want, 8 * kRounding + storage_rounding_, magnitude);
+  }
+}
+
 // Tolerance: 4 roundings.
 TEST_P(BackendParityTest, MeanSquaredError) {
   for (int trial = 0; trial < 30; ++trial) {

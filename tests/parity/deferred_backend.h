@@ -155,6 +155,10 @@ class DeferredBackend : public Backend {
       return b.SoftmaxCrossEntropy(logits, {labels, static_cast<size_t>(logits.rows)}, examples, d_logits, totals);
     });
   }
+  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+                                     BatchTotals* totals) override {
+    return Later([=](Backend& b) { return b.SigmoidCrossEntropy(logits, targets, examples, d_logits, totals); });
+  }
   absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                   BatchTotals* totals) override {
     return Later([=](Backend& b) { return b.MeanSquaredError(outputs, targets, examples, d_outputs, totals); });

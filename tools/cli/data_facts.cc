@@ -38,6 +38,7 @@ class DataLook {
     const absl::StatusOr<int64_t> units = InferOutputWidth(job_.model);
     if (!units.ok()) return;  // an input's shape follows from data.columns, whose fault is told
     if (*units > 1 || job_.model.loss == Loss::kSoftmaxCrossEntropy) units_ = *units;
+    if (*units == 1 && job_.model.loss == Loss::kSigmoidCrossEntropy) units_ = 2;  // as many classes
   }
 
   DataFacts Take() {

@@ -156,7 +156,19 @@ class Exporter {
     return names;
   }
 
+  // A single one tells class 1 from class 0, whose logit counts as 0.
+  void AddSigmoids(const Flat& output) {
+    graph_.AddOutput(output.width == 1 ? "probability" : "probabilities", OnnxType::kFloat, {output.width},
+                     graph_.AddNode("Sigmoid", {output.name}));
+    std::string logits = output.name;
+    if (output.width == 1) {
+      logits = graph_.AddNode("Concat", {graph_.AddNode("Mul", {output.name, Scalar(0)}), output.name}, {{"axis", 1}});
+    }
+    graph_.AddOutput("class", OnnxType::kInt64, {}, graph_.AddNode("ArgMax", {logits}, {{"axis", 1}, {"keepdims", 0}}));
+  }
+
   void AddOutputs(const Flat& output) {
+    if (model_.loss == Loss::kSigmoidCrossEntropy) return AddSigmoids(output);
     const bool has_probabilities = model_.loss == Loss::kSoftmaxCrossEntropy;
     if (!has_probabilities && output.width == 1) {
       const LabelSpec& label = checkpoint_.job.data.label;

@@ -62,8 +62,10 @@ TEST_P(GraphTest, EvaluationIsWithoutDropout) {
   const ReferenceModel::Rows outputs = fixture.reference().Forward(fixture.inputs());
   for (size_t r = 0; r < outputs.size(); ++r) {
     const auto best = std::max_element(outputs[r].begin(), outputs[r].end()) - outputs[r].begin();
-    correct +=
-        outputs[r].size() == 1 ? std::fabs(outputs[r][0] - fixture.labels()[r]) < 0.5 : best == fixture.labels()[r];
+    // Of a sigmoid the output is a logit: class 1 where it is above 0.
+    const bool is_logit = GetParam().model.loss == Loss::kSigmoidCrossEntropy;
+    const double single = is_logit ? 1 / (1 + std::exp(-outputs[r][0])) : outputs[r][0];
+    correct += outputs[r].size() == 1 ? std::fabs(single - fixture.labels()[r]) < 0.5 : best == fixture.labels()[r];
   }
   EXPECT_EQ(totals->correct, correct);
 }

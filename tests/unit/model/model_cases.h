@@ -84,6 +84,10 @@ inline std::vector<ModelCase> ModelCases() {
   cases.push_back(
       {"MeanSquaredErrorOfAValue",
        Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)), Layer("b", {"a"}, Dense(1))}, Loss::kMeanSquaredError)});
+  cases.push_back({"Sigmoids", Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)), Layer("b", {"a"}, Dense(3))},
+                                     Loss::kSigmoidCrossEntropy)});
+  cases.push_back({"OneSigmoid", Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)), Layer("b", {"a"}, Dense(1))},
+                                       Loss::kSigmoidCrossEntropy)});
   return cases;
 }
 

@@ -30,8 +30,9 @@ struct ReferenceModel {
     const Rows outputs = Forward(inputs);
     double loss = 0;
     for (size_t r = 0; r < outputs.size(); ++r) {
-      loss += model.loss == Loss::kSoftmaxCrossEntropy ? CrossEntropy(outputs[r], labels[r])
-                                                       : SquaredError(outputs[r], labels[r]);
+      loss += model.loss == Loss::kSoftmaxCrossEntropy   ? CrossEntropy(outputs[r], labels[r])
+              : model.loss == Loss::kSigmoidCrossEntropy ? Sigmoids(outputs[r], labels[r])
+                                                         : SquaredError(outputs[r], labels[r]);
     }
     return loss;
   }
@@ -65,6 +66,15 @@ struct ReferenceModel {
   }
 
  private:
+  static double Sigmoids(const std::vector<double>& x, int32_t label) {
+    double sum = 0;
+    for (size_t c = 0; c < x.size(); ++c) {
+      const double target = x.size() == 1 ? label : static_cast<size_t>(label) == c;
+      const double share = 1 / (1 + std::exp(-x[c]));
+      sum -= target * std::log(share) + (1 - target) * std::log(1 - share);
+    }
+    return sum / static_cast<double>(x.size());
+  }
   static double CrossEntropy(const std::vector<double>& x, int32_t label) {
     double sum = 0;
     for (double v : x) sum += std::exp(v);

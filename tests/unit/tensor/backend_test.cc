@@ -68,6 +68,8 @@ TEST_F(BackendTest, ShapesThatDoNotFitAreRefusedBeforeAnythingIsTouched) {
       backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(2), 0, Wild(2, 4), &totals_),
       backend_->MeanSquaredError(Wild(2, 4), Wild(2, 3), 2, Matrix(), &totals_),
       backend_->MeanSquaredError(Wild(2, 4), Wild(2, 4), 2, Wild(1, 4), &totals_),
+      backend_->SigmoidCrossEntropy(Wild(2, 4), Wild(2, 3), 2, Matrix(), &totals_),
+      backend_->SigmoidCrossEntropy(Wild(2, 4), Wild(2, 4), 0, Wild(2, 4), &totals_),
       backend_->CountCorrect(Wild(2, 4), WildLabels(1), &totals_),
   };
   for (size_t i = 0; i < refusals.size(); ++i) {
@@ -83,6 +85,7 @@ TEST_F(BackendTest, NoRowsNoWork) {
   EXPECT_TRUE(backend_->WidenBytes({WildBytes(), 0, 4}, 255, Wild(0, 4)).ok());
   EXPECT_TRUE(backend_->SoftmaxCrossEntropy(Wild(0, 4), WildLabels(0), 2, Matrix(), &totals_).ok());
   EXPECT_TRUE(backend_->MeanSquaredError(Wild(0, 4), Wild(0, 4), 2, Matrix(), &totals_).ok());
+  EXPECT_TRUE(backend_->SigmoidCrossEntropy(Wild(0, 4), Wild(0, 4), 2, Matrix(), &totals_).ok());
   EXPECT_TRUE(backend_->CountCorrect(Wild(0, 4), WildLabels(0), &totals_).ok());
   EXPECT_EQ(totals_.loss, 0);
   EXPECT_EQ(totals_.correct, 0u);
