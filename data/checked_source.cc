@@ -26,6 +26,15 @@ absl::StatusOr<RecordIndex> ScanBytes(const std::string& cutting, const ByteSour
   return index;
 }
 
+bool IsOfCheckedPieces(const RecordIndex& index) {
+  uint64_t offset = 0;
+  for (const Piece& piece : index.pieces) {
+    if (piece.offset != offset || piece.bytes != std::min<uint64_t>(kCheckedBytes, index.size - offset)) return false;
+    offset += piece.bytes;
+  }
+  return offset == index.size;
+}
+
 absl::StatusOr<size_t> CheckedSource::Read(uint64_t offset, absl::Span<uint8_t> to) const {
   if (pieces_.empty()) return 0;
   const uint64_t end = pieces_.back().offset + pieces_.back().bytes;

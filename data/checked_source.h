@@ -24,9 +24,12 @@ inline constexpr uint32_t kCheckedBytes = 1 << 17;
 // An index of all bytes, by pieces of kCheckedBytes without records. Cost: one pass.
 absl::StatusOr<RecordIndex> ScanBytes(const std::string& cutting, const ByteSource& source);
 
+// Whether its pieces are such: an index that lies beside data may be another release's, or anybody's.
+bool IsOfCheckedPieces(const RecordIndex& index);
+
 class CheckedSource final : public ByteSource {
  public:
-  // The pieces are those of ScanBytes, and outlive this.
+  // The pieces are as IsOfCheckedPieces wants them, and outlive this.
   CheckedSource(std::shared_ptr<const ByteSource> source, const std::vector<Piece>& pieces)
       : source_(std::move(source)), pieces_(pieces) {}
   const std::string& name() const override { return source_->name(); }

@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<IndexedFile>> RowGroupFile::Open(const DataSpec& 
   auto file = std::unique_ptr<RowGroupFile>(new RowGroupFile(path, open));
   std::optional<RecordIndex> known;
   if (!anew) known = FittingIndex(path, data.format, *source, 0);
-  if (known) {
+  if (known && IsOfCheckedPieces(*known)) {
     file->TakeIndex(*std::move(known), true);
   } else {
     absl::StatusOr<RecordIndex> index = ScanBytes(data.format, *source);

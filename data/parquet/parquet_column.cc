@@ -143,10 +143,10 @@ class ColumnOf final : public ParquetColumn {
 
   void Skip(uint64_t rows) override {
     if (is_list_) {
-      FieldColumn dropped;
-      for (; rows > 0; rows -= std::min<uint64_t>(rows, kAtOnce)) {
+      FieldColumn dropped;  // one row at a time: the bounds are those of rows that are read together
+      for (; rows > 0; --rows) {
         Prepare(&dropped);
-        ReadLists(std::min<uint64_t>(rows, kAtOnce), &dropped);
+        ReadLists(1, &dropped);
       }
       return;
     }

@@ -177,6 +177,16 @@ class ParquetTest(unittest.TestCase):
         right = sum(answer == label for answer, label in zip(answers, labels, strict=True))
         self.assertEqual(right / 1000, summary["evalAccuracy"])
 
+    def test_rows_of_wide_lists_are_passed_over_one_by_one(self):
+        rows, width = 1000, 20_000  # together more numbers than are read at once
+        lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.repeat(pyarrow.scalar(0.5), rows * width), width)
+        labels = ["yes", "no"] * (rows // 2)
+        for name in ("train-0", "eval"):
+            parquet.write_table(pyarrow.table({"v": lists, "label": labels}), self.folder / f"{name}.parquet")
+        columns = json.dumps([{"name": "v", "width": width}])
+        done = self.job("wide", "--set", f"data.columns={columns}", "--set", "training.epochs=1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_what_is_wrong_is_told_with_file_and_row(self):
         parquet.write_table(self.frame(3000, 1), self.folder / "train-0.parquet", row_group_size=999)
         parquet.write_table(self.frame(10, 2), self.folder / "eval.parquet")

@@ -142,6 +142,7 @@ std::function<int()> SetUpCompletion(CLI::App& app, Streams streams) {
 
 const Verb kCompletionVerb = {"completion", "Print what makes a shell complete verbs and options",
                               "  source <(downpour completion bash)\n"
+                              "  downpour completion zsh > FOLDER/_downpour     a folder of $fpath\n"
                               "  downpour completion fish > ~/.config/fish/completions/downpour.fish\n",
                               "0 done", SetUpCompletion};
 

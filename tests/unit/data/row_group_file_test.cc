@@ -213,6 +213,19 @@ TEST_F(RowGroupFileTest, AChangedByteIsNamedAndAnIndexOfOtherBytesIsNotUsed) {
   EXPECT_EQ(source.Read(text.size() + 5, absl::MakeSpan(some)).value(), 0u);
 }
 
+TEST_F(RowGroupFileTest, AnIndexOfOtherPiecesIsNotUsed) {
+  Open(Text({40'000})).value();
+  RecordIndex index = ScanBytes("", *OpenFile(path()).value()).value();
+  ASSERT_GT(index.pieces.size(), 1u);
+  EXPECT_TRUE(IsOfCheckedPieces(index));
+  RecordIndex cut = index;
+  cut.pieces.pop_back();
+  EXPECT_FALSE(IsOfCheckedPieces(cut));
+  index.pieces[0].bytes += index.pieces[1].bytes;
+  index.pieces.erase(index.pieces.begin() + 1);
+  EXPECT_FALSE(IsOfCheckedPieces(index));
+}
+
 TEST_F(RowGroupFileTest, APackedFileIsToBeUnpacked) {
   EXPECT_THAT(std::string(Open("\x1f\x8b...").status().message()), HasSubstr(path() + " is packed as a whole"));
 }

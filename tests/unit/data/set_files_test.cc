@@ -26,7 +26,7 @@ TEST(SetFilesTest, AManifestBecomesWhatItLists) {
   const std::string at = folder.path() + "/";
   folder.Write("b/2.csv", "");
   folder.Write("b/1.csv", "");
-  folder.Write("all.manifest", "# of May\r\n/abs/a.csv\n\n  b/*.csv \ns3://bucket/c.csv\nlast.csv");
+  folder.Write("all.manifest", "# of May\r\n/abs/a.csv\r\n\n  b/*.csv \ns3://bucket/c.csv\nlast.csv");
   EXPECT_THAT(ExpandFiles({at + "x", at + "all.manifest", at + "y"}).value(),
               ElementsAre(at + "x", "/abs/a.csv", at + "b/1.csv", at + "b/2.csv", "s3://bucket/c.csv", at + "last.csv",
                           at + "y"));
