@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<std::string>> ListedIn(const std::string& manifest) {
   size_t number = 0;
   for (size_t at = 0; at < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line(absl::StripAsciiWhitespace(std::string_view(text).substr(at, end - at)));
+    const std::string line(absl::StripAsciiWhitespace(absl::string_view(text).substr(at, end - at)));
     at = end + 1;
     if (line.empty() || line.front() == '#') continue;
     const std::string place = absl::StrCat(manifest, ":", number + 1, ": ");
