@@ -53,9 +53,10 @@ class SigmoidTest(ProcessTest):
             "data": {"format": "csv", "train": "rows.csv", "eval": "rows.csv", "columns": names,
                      "label": {"column": "label", "classes": words}},
             "training": {"consistency": "sync", "batchSize": ROWS, "epochs": EPOCHS, "evaluateEveryEpochs": 0,
-                         "optimizer": {"name": "sgd", "learningRate": RATE},
-                         "metrics": ["auc", "logLoss", "calibration"] if units == 1 else []},
+                         "optimizer": {"name": "sgd", "learningRate": RATE}},
         }
+        if units == 1:
+            job["training"]["metrics"] = ["auc", "logLoss", "calibration"]
         self.job_file = self.folder / "job.yaml"
         self.job_file.write_text(json.dumps(job))
         code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir)

@@ -22,17 +22,29 @@ struct Behind {
   std::vector<std::string> valueless;  // of the options: those that take no value
 };
 
-Behind BehindOf(const std::string& verb, const std::string& subcommand, const CLI::App& app) {
-  Behind place = {verb, subcommand, {}, {}};
-  for (const CLI::App* under : app.get_subcommands([](const CLI::App*) { return true; })) {
-    place.words.push_back(under->get_name());
+std::vector<const CLI::App*> Under(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+void AddWords(const CLI::App& app, Behind* place) {
+  for (const CLI::App* under : Under(app)) {
+    if (under->get_name().empty()) {  // a group of options
+      AddWords(*under, place);
+    } else {
+      place->words.push_back(under->get_name());
+    }
   }
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) {
-      place.words.push_back("--" + name);
-      if (option->get_items_expected_max() == 0) place.valueless.push_back("--" + name);
+      place->words.push_back("--" + name);
+      if (option->get_items_expected_max() == 0) place->valueless.push_back("--" + name);
     }
   }
+}
+
+Behind BehindOf(const std::string& verb, const std::string& subcommand, const CLI::App& app) {
+  Behind place = {verb, subcommand, {}, {}};
+  AddWords(app, &place);
   return place;
 }
 
@@ -42,7 +54,8 @@ std::vector<Behind> AllBehind() {
   for (const Verb* verb : AllVerbs()) {
     CLI::App app;
     verb->set_up(app, {nowhere, nowhere});
-    for (const CLI::App* under : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* under : Under(app)) {
+      if (under->get_name().empty()) continue;
       places.push_back(BehindOf(verb->name, under->get_name(), *under));
     }
     places.push_back(BehindOf(verb->name, "", app));
@@ -74,9 +87,9 @@ std::string ForBash() {
       "/usr/share/bash-completion/completions/downpour.\n"
       "_downpour() {\n"
       "  local known=\n"
-      "  local under=${COMP_WORDS[2]}\n"
+      "  local under=${COMP_WORDS[2]-}\n"
       "  ((COMP_CWORD > 2)) || under=\n"
-      "  case \"${COMP_WORDS[1]} $under\" in\n",
+      "  case \"${COMP_WORDS[1]-} $under\" in\n",
       Branches(),
       "  esac\n"
       "  ((COMP_CWORD > 1)) || known='help ",
