@@ -112,7 +112,7 @@ class SigmoidTest(ProcessTest):
         rows = self.predicted()
         numpy.testing.assert_allclose([float(row["probability"]) for row in rows], shares, rtol=1e-4, atol=1e-6)
         self.assertEqual([row["class"] for row in rows], [str(int(share > 0.5)) for share in shares])
-        self.assertEqual([row["label"] for row in rows], [["no", "yes"][share > 0.5] for share in shares])
+        self.assertEqual([row["label"] for row in rows], [["no", "yes"][int(share > 0.5)] for share in shares])
         if onnx:
             found = self.onnx_outputs(inputs)
             numpy.testing.assert_allclose(found["probability"][:, 0], shares, rtol=1e-4, atol=1e-6)
