@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -122,16 +123,27 @@ struct Flat {
   std::vector<int64_t> integers;
   std::vector<std::string_view> texts;
   bool has_fractions = false, has_others = false;
+  bool fit_floats = true, fit_integers = true;  // the numbers; what does not is there as 0
 
   void Take(const Json& value) {
     if (value.is_array()) {
       for (const Json& one : value) Take(one);
     } else if (value.is_string()) {
       texts.push_back(value.get_ref<const std::string&>());
+    } else if (value.is_number_float()) {
+      const double number = value.get<double>();
+      const bool fits = std::abs(number) <= std::numeric_limits<float>::max();
+      has_fractions = true;
+      fit_floats &= fits;
+      floats.push_back(fits ? static_cast<float>(number) : 0);
+    } else if (value.is_number_unsigned() && !std::in_range<int64_t>(value.get<uint64_t>())) {
+      fit_integers = false;
+      floats.push_back(static_cast<float>(value.get<uint64_t>()));
+      integers.push_back(0);
     } else if (value.is_number() || value.is_boolean()) {
-      has_fractions |= value.is_number_float();
-      floats.push_back(value.is_boolean() ? value.get<bool>() : value.get<float>());
-      integers.push_back(value.is_boolean() ? value.get<bool>() : value.get<int64_t>());
+      const int64_t number = value.is_boolean() ? value.get<bool>() : value.get<int64_t>();
+      floats.push_back(static_cast<float>(number));
+      integers.push_back(number);
     } else {
       has_others = true;
     }
@@ -152,6 +164,11 @@ absl::StatusOr<OutputColumn> ColumnOf(const std::string& name, const std::vector
   if (!are_alike || flat.has_others || (!flat.texts.empty() && !flat.floats.empty())) {
     return absl::FailedPreconditionError(absl::StrCat("the predictions' ", OneLine(name, kShown),
                                                       " is no tensor: ask by :predict, which answers any JSON"));
+  }
+  if (flat.has_fractions ? !flat.fit_floats : !flat.fit_integers) {
+    return absl::FailedPreconditionError(absl::StrCat("the predictions' ", OneLine(name, kShown), " has a number that ",
+                                                      flat.has_fractions ? "FP32" : "INT64",
+                                                      " has not: ask by :predict, which answers any JSON"));
   }
   OutputColumn column{.name = name, .width = static_cast<int64_t>(width.value_or(1)), .values = {}};
   if (!flat.texts.empty()) {

@@ -62,7 +62,9 @@ PythonPool::PythonPool(Model model, PythonServing how)
 
 PythonPool::~PythonPool() {
   End();
-  if (works_.joinable()) works_.join();
+  for (Process& process : processes_) {
+    if (process.looks_after.joinable()) process.looks_after.join();
+  }
 }
 
 void PythonPool::End() {
@@ -76,9 +78,9 @@ void PythonPool::End() {
 
 absl::Status PythonPool::Start() {
   std::unique_lock hold(mutex_);
-  if (!works_.joinable()) {
+  if (!processes_.front().looks_after.joinable()) {
     OpenLog();
-    works_ = std::thread([this] { Work(); });
+    for (Process& process : processes_) process.looks_after = std::thread([this, &process] { LookAfter(&process); });
   }
   changed_.wait(hold, [&] { return has_begun_ || ends_ || NoneCanStart(); });
   if (ends_) return absl::CancelledError("the model is being closed");
@@ -95,7 +97,8 @@ void PythonPool::OpenLog() {
 }
 
 // Processes append to it, so that what is cut off from its beginning changes nothing for them.
-void PythonPool::TrimLog() const {
+void PythonPool::TrimLog() {
+  const std::lock_guard hold(log_mutex_);
   struct stat about {};
   if (!log_.ok() || fstat(log_.get(), &about) != 0 || static_cast<size_t>(about.st_size) <= kMostLogBytes) return;
   std::error_code ignored;
@@ -103,18 +106,16 @@ void PythonPool::TrimLog() const {
   if (ftruncate(log_.get(), 0) != 0) return;  // the next look tries again
 }
 
-void PythonPool::Work() {
+void PythonPool::LookAfter(Process* process) {
   std::unique_lock hold(mutex_);
   while (!ends_) {
-    for (Process& process : processes_) {
-      if (process.state == State::kFree && process.child->HasEnded()) Drop(&process);
-      if (process.state == State::kEnded && Clock::now() >= process.start_at && !ends_) StartAgain(&process, hold);
-    }
+    if (process->state == State::kFree && process->child->HasEnded()) Drop(process);
+    if (process->state == State::kEnded && Clock::now() >= process->start_at) StartAgain(process, hold);
+    hold.unlock();
     TrimLog();
+    hold.lock();
     changed_.wait_for(hold, kLookEvery, [this] { return ends_; });
   }
-  // Those that are asked are of nobody by now: who asks holds the pool.
-  for (Process& process : processes_) process.child = nullptr;
 }
 
 void PythonPool::StartAgain(Process* process, std::unique_lock<std::mutex>& hold) {
@@ -180,16 +181,22 @@ absl::StatusOr<Json> PythonPool::AskChild(Process* process, std::string_view que
   process->rows.Begin();
   child.AnswerBy(Clock::now() + how_.call);
   absl::StatusOr<Json> said = child.AskText(question, "predicted");
+  bool refused = false;
   while (said.ok() && said->contains("needs") && child.row_memory() != nullptr) {
-    said = BringRows(process, (*said)["needs"]);
+    said = BringRows(process, (*said)["needs"], &refused);
   }
   if (!said.ok()) return OfRequest(said.status(), child, how_.call);
   return said;
 }
 
-// The rows of the checkpoint, in the order in which a bucket would send them.
-absl::StatusOr<Json> PythonPool::BringRows(Process* process, const Json& needs) const {
-  const absl::StatusOr<SliceValues> asked = process->rows.Ask(needs);
+// The rows of the checkpoint, in the order in which a bucket would send them. `refused`: a need of this question was,
+// and each later one is, since what was asked for is counted from its beginning.
+absl::StatusOr<Json> PythonPool::BringRows(Process* process, const Json& needs, bool* refused) const {
+  const absl::StatusOr<SliceValues> asked = *refused ? absl::CancelledError("") : process->rows.Ask(needs);
+  if (absl::IsCancelled(asked.status())) {
+    *refused = true;
+    return process->child->AskText(R"({"rows":{"refused":true}})", "predicted");
+  }
   if (!asked.ok()) return asked.status();
   SliceValues found;
   std::vector<float> scratch;
@@ -212,24 +219,31 @@ absl::StatusOr<Json> PythonPool::BringRows(Process* process, const Json& needs) 
   return process->child->AskText(R"({"rows":{}})", "predicted");
 }
 
+// With the lock held. Those that have ended are dropped: nobody's question was lost.
+PythonPool::Process* PythonPool::FindFree() {
+  for (Process& process : processes_) {
+    if (process.state != State::kFree) continue;
+    if (!process.child->HasEnded()) return &process;
+    Drop(&process);
+  }
+  return nullptr;
+}
+
 absl::StatusOr<PythonPool::Process*> PythonPool::Take() {
   std::unique_lock hold(mutex_);
   if (waiting_ >= kMostWaiting) {
     return absl::UnavailableError(absl::StrCat(kMostWaiting, " requests wait for this model's Python code: ask again"));
   }
   ++waiting_;
-  const auto find = [this] { return std::ranges::find(processes_, State::kFree, &Process::state); };
+  Process* found = nullptr;
   changed_.wait_for(hold, kPatience, [&] {
-    const auto found = find();
-    if (found == processes_.end()) return NoneCanStart();
-    if (!found->child->HasEnded()) return true;
-    Drop(&*found);  // nobody's question was lost
-    return false;
+    found = FindFree();
+    return found != nullptr || NoneCanStart();
   });
   --waiting_;
-  if (const auto found = find(); found != processes_.end()) {
+  if (found != nullptr) {
     found->state = State::kAsked;
-    return &*found;
+    return found;
   }
   if (!NoneCanStart()) return absl::UnavailableError("this model's Python code is busy or being started: ask again");
   return absl::UnavailableError(absl::StrCat("this model's Python code cannot be started: ",

@@ -7,13 +7,14 @@
 // Shapes: the messages are those of python/downpour/serving.py. All processes see the same parameters, and each gets
 //   the rows of tables that it asks for.
 // Order: a process has one question at a time. One that has ended, or was ended, is started again after kLeastPause,
-//   and after twice that each time it fails, up to kMostPause. A process whose question it was not loses nothing.
+//   and after twice that each time it fails, up to kMostPause. A process whose question it was not loses nothing. A
+//   start keeps no other process waiting, however long it takes.
 // Cost: a process takes the memory of Python and its libraries; parameters and tables are there once.
 // Errors: of Start what the code said, or how its process ended. Of Ask INVALID_ARGUMENT where an instance does not
-//   fit; INTERNAL with what the code raised and where, and where its process ended; DEADLINE_EXCEEDED with the line
-//   where it is after `call`, and its process is killed; UNAVAILABLE where none is there to ask within kPatience, or
-//   kMostWaiting wait already.
-// Threads: any. Processes are started by a thread of the pool's own and end with it.
+//   fit, or instances need more rows of tables than there is memory for; INTERNAL with what the code raised and where,
+//   and where its process ended; DEADLINE_EXCEEDED with the line where it is after `call`, and its process is killed;
+//   UNAVAILABLE where none is there to ask within kPatience, or kMostWaiting wait already.
+// Threads: any. Each process is started by a thread of the pool's own and ends with it.
 // Tests: tests/unit/predict/python_pool_test.cc, tests/process/test_predictions_python.py.
 #pragma once
 
@@ -80,30 +81,32 @@ class PythonPool {
     Clock::time_point start_at = {};      // of one that has ended
     int failures = 0;                     // since it last answered
     absl::Status why = absl::OkStatus();  // it could not be started
+    std::thread looks_after;              // starts it whenever it is to be started
   };
 
-  void Work();
+  void LookAfter(Process* process);
   void StartAgain(Process* process, std::unique_lock<std::mutex>& hold);
   absl::Status Begin(Process* process) const;
   absl::StatusOr<nlohmann::json> AskChild(Process* process, std::string_view question) const;
-  absl::StatusOr<nlohmann::json> BringRows(Process* process, const nlohmann::json& needs) const;
+  absl::StatusOr<nlohmann::json> BringRows(Process* process, const nlohmann::json& needs, bool* refused) const;
   absl::StatusOr<Process*> Take();
+  Process* FindFree();
   void Drop(Process* process);
   bool NoneCanStart() const;
   void OpenLog();
-  void TrimLog() const;
+  void TrimLog();
 
   const Model model_;
   const PythonServing how_;
   UniqueFd stop_;  // an eventfd: readable once the pool ends
   UniqueFd log_;
+  std::mutex log_mutex_;  // of who trims the log; never within mutex_, so that nobody waits for the disk
   std::mutex mutex_;
   std::condition_variable changed_;  // processes, and the end
-  std::vector<Process> processes_;
+  std::vector<Process> processes_;   // as many from the beginning to the end
   int waiting_ = 0;
   bool has_begun_ = false;  // one has answered the warm-up
   bool ends_ = false;
-  std::thread works_;  // last: it uses the others
 };
 
 }  // namespace downpour

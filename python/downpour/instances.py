@@ -71,10 +71,10 @@ def usual(model: Any, types: Types) -> Callable[[list], Any]:
         return lambda instances: model(batch_of(instances, types), training=False)
     if torch is not None and isinstance(model, torch.nn.Module):
         place = next(model.parameters()).device
-        names = names_of(model.forward)
+        names, needed = names_of(model.forward), _needed_by(model.forward)
 
         def answer(instances: list) -> Any:
-            batch = batch_of(instances, types, names)
+            batch = batch_of(instances, types, names, needed)
             if not isinstance(batch, dict):
                 return model(torch.as_tensor(batch).to(place))
             return model(**{name: torch.as_tensor(array).to(place) for name, array in batch.items()})
@@ -94,10 +94,21 @@ def names_of(function: Callable) -> Optional[list[str]]:
     return [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_POSITIONAL]
 
 
-def batch_of(instances: list, types: Types, names: Optional[list[str]] = None) -> Any:
-    """The instances as one array, or as a dict of them by input."""
+def _needed_by(function: Callable) -> list[str]:
+    """The names without which it cannot be called."""
+    some = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in some]
+
+
+def batch_of(
+    instances: list, types: Types, names: Optional[list[str]] = None, needed: Sequence[str] = ()
+) -> Any:
+    """The instances as one array, or as a dict of them by input. `names`: which there may be; `needed`: which must."""
     first = instances[0]
     if not isinstance(first, dict):
+        if len(needed) > 1:
+            raise InstanceError(f"row 0: it is no object with the inputs {', '.join(needed)}: give each by its name")
         return _array(instances, "", types)
     for row, instance in enumerate(instances):
         if not isinstance(instance, dict) or instance.keys() != first.keys():
@@ -105,6 +116,9 @@ def batch_of(instances: list, types: Types, names: Optional[list[str]] = None) -
     for name in first:
         if names is not None and name not in names:
             raise InstanceError(f"row 0: the model has no input '{name}': its inputs are {', '.join(names)}")
+    for name in needed:
+        if name not in first:
+            raise InstanceError(f"row 0: it lacks input '{name}', which the model needs: give it")
     return {name: _array([instance[name] for instance in instances], name, types) for name in first}
 
 
@@ -113,11 +127,11 @@ def _array(values: list, name: str, types: Types) -> numpy.ndarray:
     arrays: list[numpy.ndarray] = []
     for row, value in enumerate(values):
         try:
-            array = numpy.asarray(value)
-        except ValueError:  # of lists that are not alike, for newer NumPy
-            array = numpy.empty(0, object)
+            array, are_alike = numpy.asarray(value), True
+        except ValueError:  # of newer NumPy
+            array, are_alike = numpy.empty(0, object), False
         if array.dtype.kind not in "biuf":
-            what = "has lists of several lengths" if isinstance(value, list) else f"is {json.dumps(value)[:_SHOWN]}"
+            what = f"is {json.dumps(value)[:_SHOWN]}" if are_alike else "has lists of several lengths"
             raise InstanceError(f"row {row}: {which}{what}: give numbers, or lists of them that are alike")
         if arrays and array.shape != arrays[0].shape:
             raise InstanceError(

@@ -188,13 +188,14 @@ class Work(Mode):
         size = os.fstat(self._row_memory).st_size
         return SharedRows(mmap.mmap(self._row_memory, size), run.model.readers.tables, self._need)
 
-    def _need(self, asked: list[list[int]]) -> None:
-        """Waits until the rows are there that were asked for, amid a step."""
+    def _need(self, asked: list[list[int]]) -> dict:
+        """Waits until the rows are there that were asked for, amid a step. What is said of them."""
         self._answer({self._answers: {"needs": asked}})
         request = self._heard()
         self._called = time.monotonic()
         if "rows" not in request:
             raise TrainingError("the worker brings no rows: install the package of its version")
+        return request["rows"]
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:
         from downpour.run import Batch, finite

@@ -64,6 +64,8 @@ class Serve(modes.Work):
         {"predict": {"instances": [...]}}  ->  {"predicted": {"predictions": [...]}}
                                                {"predicted": {"failed": {"message", "where", "isOfRequest"}}}
         {"warmUp": {}}                     ->  likewise, of the example, or of no instances
+
+    In place of {"rows": {}} they are told {"rows": {"refused": true}} where instances need too many rows of tables.
     """
 
     is_master = False
@@ -118,7 +120,13 @@ class Serve(modes.Work):
         if self._row_memory is None:
             raise TrainingError("there is no memory for rows of tables: install the package of the tool's version")
         size = os.fstat(self._row_memory).st_size
-        return SharedRows(mmap.mmap(self._row_memory, size), tables, self._need)
+        return SharedRows(mmap.mmap(self._row_memory, size), tables, self._need, lambda *_: _too_many_rows())
+
+    def _need(self, asked: list[list[int]]) -> dict:
+        told = super()._need(asked)
+        if "refused" in told:
+            raise _too_many_rows()
+        return told
 
     def _description(self) -> dict[str, Any]:
         from downpour import __version__
@@ -156,6 +164,10 @@ class Serve(modes.Work):
             self._rows.begin()
         with self._model.evaluating():
             return rows_of(self._predict(instances), len(instances))
+
+
+def _too_many_rows() -> InstanceError:
+    return InstanceError("the instances need more rows of tables than one answer may read: send fewer rows")
 
 
 def _told(error: Exception) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from downpour.instances import Types, batch_of, not_finite_in, plain, rows_of, t
 
 
 class IntoTheModelTest(unittest.TestCase):
-    def batch(self, instances, names=None):
-        return batch_of(instances, Types({}, numpy.int64), names)
+    def batch(self, instances, names=None, needed=()):
+        return batch_of(instances, Types({}, numpy.int64), names, needed)
 
     def test_numbers_have_the_type_of_what_they_are(self):
         for instances, kind, shape in (([1, 2], "int64", (2,)), ([1, 2.5], "float32", (2,)),
@@ -46,6 +46,7 @@ class IntoTheModelTest(unittest.TestCase):
             ([[1, 2], [3]], r"row 1: the instance has the shape \[1\], where row 0 has \[2\]"),
             ([1, "x"], 'row 1: the instance is "x": give numbers'),
             ([None], "row 0: the instance is null"),
+            ([["red"]], r'row 0: the instance is \["red"\]: give numbers'),
             ([[1, [2]]], "row 0: the instance has lists of several lengths"),
             ([2**70], "row 0: the instance is 118"),
             ([{"a": 1}, {"b": 1}], "row 1: it has other inputs than row 0, which has a"),
@@ -55,6 +56,13 @@ class IntoTheModelTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(InstanceError, words):
                 self.batch(instances, ["a", "b"])
+
+    def test_an_input_that_the_model_cannot_do_without_is_named(self):
+        for instances, words in (([{"a": 1}], "row 0: it lacks input 'b'"),
+                                 ([[1, 2]], "row 0: it is no object with the inputs a, b")):  # fmt: skip
+            with self.assertRaisesRegex(InstanceError, words):
+                self.batch(instances, ["a", "b", "c"], ["a", "b"])
+        self.assertEqual(set(self.batch([{"b": 1, "a": 2}], ["a", "b", "c"], ["a", "b"])), {"a", "b"})
 
 
 class OutOfTheModelTest(unittest.TestCase):

@@ -72,6 +72,8 @@ class ServingTest(ChildTest):
             failed = self.predict(child, [1, 1], [2])["failed"]
             self.assertTrue(failed["isOfRequest"])
             self.assertIn("row 1", failed["message"])
+            failed = self.predict(child, {})["failed"]
+            self.assertEqual((failed["isOfRequest"], "lacks input 'input'" in failed["message"]), (True, True), failed)
 
     def test_a_function_of_the_programs_own_answers_and_may_raise(self):
         child = self.serve(OWN)

@@ -126,7 +126,12 @@ TEST(InstanceJsonTest, PredictionsBecomeTensorsWhereTheyAre) {
   EXPECT_THAT(std::get<std::vector<int64_t>>(batch->Find("c")->values), ElementsAre(3, 1));
   EXPECT_THAT(std::get<std::vector<std::string_view>>(batch->Find("w")->values), ElementsAre("x", "y"));
   EXPECT_EQ(BatchOf(Json::parse("[[1], [2]]"))->Find("predictions")->width, 1);
-  for (const char* wrong : {"[[1], [1, 2]]", R"([1, "x"])", "[null]", R"([{"a": 1}, {"b": 1}])"}) {
+  const auto large = BatchOf(Json::parse("[18446744073709551615, 0.5]"));
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_THAT(std::get<std::vector<float>>(large->Find("predictions")->values),
+              ElementsAre(18446744073709551616.0f, 0.5));
+  for (const char* wrong :
+       {"[[1], [1, 2]]", R"([1, "x"])", "[null]", R"([{"a": 1}, {"b": 1}])", "[1e300]", "[18446744073709551615]"}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(BatchOf(Json::parse(wrong)).status())) << wrong;
   }
 }

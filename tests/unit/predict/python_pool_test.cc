@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/scratch_folder.h"
 
 namespace downpour {
@@ -24,7 +26,7 @@ namespace fs = std::filesystem;
 
 // Its instances say what it does.
 constexpr const char* kProgram = R"(#!/usr/bin/env python3
-import json, os, signal, socket, sys
+import array, json, mmap, os, signal, socket, sys
 channel = socket.socket(fileno=int(sys.argv[sys.argv.index("--channel") + 1]))
 def say(message):
     data = json.dumps(message).encode() if isinstance(message, dict) else message
@@ -37,11 +39,18 @@ def read(count):
             sys.exit()
         data += more
     return data
+def hear():
+    return json.loads(read(int.from_bytes(read(4), "little")))
+def rows_for(count):
+    rows = mmap.mmap(int(sys.argv[sys.argv.index("--rows") + 1]), 0)
+    rows[:8 * count] = array.array("Q", range(count)).tobytes()
+    say({"predicted": {"needs": [[0, count]]}})
+    return hear()["rows"]
 START
 print("it was started", flush=True)
-say({"ready": {"version": "VERSION", "variables": [{"name": "w", "shape": [2], "trainable": True}], "tables": []}})
+say({"ready": {"version": "VERSION", "variables": [{"name": "w", "shape": [2], "trainable": True}], "tables": TABLES}})
 while True:
-    asked = json.loads(read(int.from_bytes(read(4), "little")))
+    asked = hear()
     for told in asked.get("predict", {"instances": ["warm"]})["instances"]:
         if told == "exit":
             os._exit(3)
@@ -52,26 +61,54 @@ while True:
             say(b"no JSON")
         if told == "print":
             print("x" * (1 << 20), flush=True)
-    if asked.get("predict", {"instances": [0]})["instances"][0] == "raise":
+        if told == "wait":
+            open(FOLDER + "/waits", "w").close()
+            open(FOLDER + "/go").close()
+        refused = told == "many rows" and rows_for(256).get("refused") and rows_for(1).get("refused")
+        if told == "few rows" and rows_for(2):
+            os._exit(6)
+    if refused:
+        say({"predicted": {"failed": {"message": "send fewer rows", "where": "", "isOfRequest": True}}})
+    elif asked.get("predict", {"instances": [0]})["instances"][0] == "raise":
         say({"predicted": {"failed": {"message": "ValueError: no", "where": "task.py:3", "isOfRequest": False}}})
     else:
         say({"predicted": {"predictions": [os.getpid()]}})
 )";
 
+PythonPool::Model OfTwoNumbers() {
+  PythonPool::Model model;
+  model.job.model.loss = Loss::kOwn;
+  model.job.model.variables = {{.name = "w", .shape = {2}, .trainable = true}};
+  return model;
+}
+
+// A frame of its one bucket has room for fewer than 256 rows with their keys.
+PythonPool::Model WithOneTable() {
+  PythonPool::Model model = OfTwoNumbers();
+  model.job.model.tables = {{.name = "t", .width = 1024}};
+  model.job.model.table_buckets = 1;
+  model.grid = GridOf(model.job.model).value();
+  TableRows rows({.id = 0, .width = 1024});
+  EXPECT_EQ(rows.Allocate(), absl::OkStatus());
+  EXPECT_EQ(rows.Finish(), absl::OkStatus());
+  model.tables.push_back(std::move(rows));
+  return model;
+}
+
 class PythonPoolTest : public testing::Test {
  protected:
-  std::unique_ptr<PythonPool> Pool(const std::string& start = "", PythonServing how = {}) {
+  std::unique_ptr<PythonPool> Pool(const std::string& start = "", PythonServing how = {},
+                                   PythonPool::Model model = OfTwoNumbers()) {
     std::string program = kProgram;
-    program.replace(program.find("START"), 5, start);
-    program.replace(program.find("VERSION"), 7, DOWNPOUR_VERSION);
-    how.interpreter = folder_.Write("program", program);
-    fs::permissions(how.interpreter, fs::perms::owner_all);
-    how.log = folder_.path() + "/log";
-    PythonPool::Model model;
-    model.job.model.variables = {{.name = "w", .shape = {2}, .trainable = true}};
     model.code.spec.module = "task";
     model.code.unpacked.path = folder_.path();
     model.memory = SharedBytes::Make(8192).value();
+    program.replace(program.find("START"), 5, absl::StrCat("FOLDER = \"", folder_.path(), "\"\n", start));
+    program.replace(program.find("VERSION"), 7, DOWNPOUR_VERSION);
+    program.replace(program.find("TABLES"), 6, model.tables.empty() ? "[]" : R"([{"name": "t", "width": 1024}])");
+    how.interpreter = folder_.Write("program", program);
+    fs::permissions(how.interpreter, fs::perms::owner_all);
+    how.log = folder_.path() + "/log";
     return std::make_unique<PythonPool>(std::move(model), how);
   }
   static absl::StatusOr<Json> Ask(PythonPool& pool, const std::string& told) {
@@ -160,6 +197,44 @@ TEST_F(PythonPoolTest, SeveralProcessesAnswerAtATime) {
   std::thread hangs([&] { EXPECT_FALSE(Ask(*pool, "hang").ok()); });
   for (int i = 0; i < 5; ++i) PidOf(*pool);
   hangs.join();
+}
+
+TEST_F(PythonPoolTest, OneThatIsKilledKeepsNobodyFromAnotherThatIsFree) {
+  PythonServing how;
+  how.processes = 2;
+  const auto pool =
+      Pool("if os.path.exists(FOLDER + '/hang'): open(FOLDER + '/hangs', 'w').close(); signal.pause()", how);
+  ASSERT_EQ(pool->Start(), absl::OkStatus());
+  ASSERT_EQ(mkfifo((folder_.path() + "/go").c_str(), 0600), 0);
+  std::thread waits([&] { EXPECT_TRUE(Ask(*pool, "wait").ok()); });
+  while (!fs::exists(folder_.path() + "/waits")) std::this_thread::yield();
+  PidOf(*pool);  // of the other one, so both were started
+  std::ofstream(folder_.path() + "/go").close();  // which waits for the other end
+  waits.join();
+  const int first = PidOf(*pool);
+  folder_.Write("hang", "");
+  kill(first, SIGKILL);
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(first), &ended, WEXITED | WNOWAIT), 0);
+  const absl::StatusOr<Json> predicted = Ask(*pool, "");
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  const int second = (*predicted)["predictions"][0];
+  EXPECT_NE(second, first);
+  // The start that hangs, since it was the first to begin, keeps this one from no start of its own.
+  while (!fs::exists(folder_.path() + "/hangs")) std::this_thread::yield();
+  fs::remove(folder_.path() + "/hang");
+  kill(second, SIGKILL);
+  EXPECT_NE(PidOf(*pool), second);
+}
+
+TEST_F(PythonPoolTest, MoreRowsOfTablesThanFitAreRefusedAndEndNoProcess) {
+  const auto pool = Pool("", {}, WithOneTable());
+  ASSERT_EQ(pool->Start(), absl::OkStatus());
+  const int pid = PidOf(*pool);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(Ask(*pool, "many rows").status(), absl::InvalidArgumentError("send fewer rows"));
+  EXPECT_TRUE(Ask(*pool, "few rows").ok());
+  EXPECT_EQ(PidOf(*pool), pid);
 }
 
 TEST_F(PythonPoolTest, ItsEndWaitsForNoStart) {
