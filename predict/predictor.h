@@ -72,6 +72,8 @@ class InstancePredictor {
   virtual absl::StatusOr<nlohmann::json> PredictInstances(std::string_view instances, size_t count) const = 0;
   // As of WarmUp.
   virtual absl::Status AnswerExample() const = 0;
+  // Nobody is answered from now on, and AnswerExample returns soon. Any thread may say so at any time.
+  virtual void End() const {}
 };
 
 class Predictor {

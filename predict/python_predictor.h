@@ -33,6 +33,7 @@ class PythonPredictor final : public Predictor, public InstancePredictor {
   absl::StatusOr<OutputBatch> Predict(const InputBatch& batch) const override;
   absl::StatusOr<nlohmann::json> PredictInstances(std::string_view instances, size_t count) const override;
   absl::Status AnswerExample() const override { return pool_->Start(); }
+  void End() const override { pool_->End(); }
   const InstancePredictor* instances() const override { return this; }
   const Signature& signature() const override { return signature_; }
   const std::string& model_name() const override { return pool_->model().job.name; }

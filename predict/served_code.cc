@@ -24,32 +24,57 @@ absl::StatusOr<std::string> ReadAtMost(const std::string& path, size_t most) {
   return text;
 }
 
+struct CodeFiles {
+  absl::StatusOr<Payload> archive;
+  std::string sha256;  // of the archive
+  absl::StatusOr<JobSpec> job;
+};
+
+CodeFiles ReadCode(const std::string& job_dir) {
+  const absl::StatusOr<std::string> text = ReadAtMost(absl::StrCat(job_dir, "/", kServedCodeFiles[1]), kMostJobBytes);
+  const absl::StatusOr<std::string> archive =
+      ReadAtMost(absl::StrCat(job_dir, "/", kServedCodeFiles[0]), kMostCodeBytes);
+  CodeFiles files;
+  files.job = text.ok() ? ParseCanonicalJob(*text) : absl::StatusOr<JobSpec>(text.status());
+  if (!archive.ok()) {
+    files.archive = archive.status();
+    return files;
+  }
+  files.archive = Payload::CopyOf(archive->data(), archive->size());
+  files.sha256 = Sha256Of({*files.archive});
+  return files;
+}
+
 }  // namespace
 
 absl::StatusOr<ServedCode> FindServedCode(const std::string& job_dir, const JobSpec& job,
                                           const std::string& cache_folder) {
-  ServedCode code{.spec = job.python, .unpacked = {}};
-  const std::string archive_path = absl::StrCat(job_dir, "/", kServedCodeFiles[0]);
-  const absl::StatusOr<std::string> text = ReadAtMost(absl::StrCat(job_dir, "/", kServedCodeFiles[1]), kMostJobBytes);
-  if (const auto newest = text.ok() ? ParseCanonicalJob(*text) : absl::StatusOr<JobSpec>(text.status()); newest.ok()) {
-    code.spec = newest->python;
+  CodeFiles files = ReadCode(job_dir);
+  const auto named = [&]() -> const PythonSpec& { return files.job.ok() ? files.job->python : job.python; };
+  for (int i = 1; i < kMostStages && files.archive.ok() && files.sha256 != named().sha256; ++i) {
+    files = ReadCode(job_dir);
   }
-  const absl::StatusOr<std::string> archive = ReadAtMost(archive_path, kMostCodeBytes);
-  if (!archive.ok()) {
-    return absl::Status(archive.status().code(),
-                        absl::StrCat(std::string(archive.status().message()),
+  if (!files.archive.ok()) {
+    return absl::Status(files.archive.status().code(),
+                        absl::StrCat(std::string(files.archive.status().message()),
                                      ": a model of Python code answers by its code, which the job's folder has"));
   }
-  const Payload bytes = Payload::CopyOf(archive->data(), archive->size());
-  if (Sha256Of({bytes}) != code.spec.sha256) {
-    return absl::DataLossError(absl::StrCat(archive_path, " is not the code that the job names: stage the job again"));
+  if (files.sha256 != named().sha256) {
+    return absl::DataLossError(
+        absl::StrCat(job_dir, "/", kServedCodeFiles[0], " is not the code that the job names: stage the job again"));
   }
+  ServedCode code{.spec = named(), .unpacked = {}};
   const CodeCache cache(cache_folder);
   absl::StatusOr<CachedCode> unpacked = cache.Find(code.spec);
-  if (absl::IsNotFound(unpacked.status())) unpacked = cache.Keep(code.spec, {bytes});
+  if (absl::IsNotFound(unpacked.status())) unpacked = cache.Keep(code.spec, {*files.archive});
   if (!unpacked.ok()) return unpacked.status();
   code.unpacked = *std::move(unpacked);
   return code;
+}
+
+bool HasCodeOfItsJob(const std::string& job_dir) {
+  const CodeFiles files = ReadCode(job_dir);
+  return !files.job.ok() || !files.archive.ok() || files.sha256 == files.job->python.sha256;
 }
 
 }  // namespace downpour

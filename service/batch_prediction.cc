@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,11 +24,13 @@ using nlohmann::json;
 
 constexpr JsonLimits kLineLimits = {.most_bytes = size_t{4} << 20, .most_levels = 16};
 constexpr auto kTellEvery = std::chrono::seconds(1);
+constexpr auto kAskAgainAfter = std::chrono::milliseconds(100);
 
 // The files that are written, and how far they are.
 class Answers {
  public:
-  explicit Answers(const BatchPlan& plan) : plan_(plan) {
+  // `patience`: how long one row waits for a predictor that is being started again, as after a row that ended it.
+  Answers(const BatchPlan& plan, std::chrono::milliseconds patience) : plan_(plan), patience_(patience) {
     std::error_code ignored;
     for (const std::string& path : plan.inputs) all_bytes_ += std::max<uintmax_t>(1, fs::file_size(path, ignored));
   }
@@ -56,7 +59,11 @@ class Answers {
       ++number;
       bytes_ += line.size() + 1;
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const absl::StatusOr<std::string> row = PredictJsonLine(predictor, line, kLineLimits);
+      const absl::StatusOr<std::string> row = AnswerLine(predictor, line);
+      if (absl::IsUnavailable(row.status())) {
+        return absl::UnavailableError(absl::StrCat(input, ":", number, ": ", std::string(row.status().message()),
+                                                   "; this and all rows behind it", " have no answer"));
+      }
       if (row.ok()) {
         results << *row << "\n";
         ++progress_.predictions;
@@ -72,6 +79,18 @@ class Answers {
     }
     if (lines.bad()) return absl::UnavailableError(absl::StrCat("cannot read ", input));
     return Finish(&results, output);
+  }
+
+  // Of UNAVAILABLE the row is not to blame.
+  absl::StatusOr<std::string> AnswerLine(const Predictor& predictor, const std::string& line) {
+    const auto until = std::chrono::steady_clock::now() + patience_;
+    for (;;) {
+      absl::StatusOr<std::string> row = PredictJsonLine(predictor, line, kLineLimits);
+      const auto now = std::chrono::steady_clock::now();
+      if (!absl::IsUnavailable(row.status()) || now >= until) return row;
+      if (now - told_ >= kTellEvery) Tell();
+      std::this_thread::sleep_for(kAskAgainAfter);
+    }
   }
 
   static absl::Status Finish(std::ofstream* file, const std::string& path) {
@@ -93,6 +112,7 @@ class Answers {
   }
 
   const BatchPlan& plan_;
+  const std::chrono::milliseconds patience_;
   uintmax_t all_bytes_ = 0, bytes_ = 0;
   BatchProgress progress_;
   std::ofstream errors_;
@@ -134,7 +154,9 @@ absl::Status AnswerFiles(const BatchPlan& plan) {
   if (!plan.python.empty()) options.python.interpreter = plan.python;
   const auto predictor = OpenPredictor(plan.model, options);
   if (!predictor.ok()) return predictor.status();
-  return Answers(plan).Answer(**predictor);
+  // Code that cannot start is no fault of the rows.
+  if (absl::Status warm = WarmUp(**predictor); !warm.ok()) return warm;
+  return Answers(plan, options.python.start).Answer(**predictor);
 }
 
 std::string BatchProgressPath(const std::string& job_dir) { return job_dir + "/service/prediction.json"; }

@@ -8,8 +8,9 @@
 //   folder's prediction.results-0000I-of-0000N. Rows that cannot be predicted are in
 //   prediction.errors_stats-00000-of-00001, with file, line and reason.
 // Order: a file of results has its name once it is whole.
-// Errors: of AnswerFiles, those of OpenPredictor, and UNAVAILABLE where a file cannot be read or written. A row that
-//   does not fit is no error of the job.
+// Errors: of AnswerFiles, those of OpenPredictor and WarmUp, and UNAVAILABLE where a file cannot be read or written, or
+//   where the user's code, which a row has ended, is not there again in the time of a start. A row that does not fit is
+//   no error of the job.
 // Source: the Google Cloud SDK's ml_v1_messages.py (GoogleCloudMlV1PredictionInput, GoogleCloudMlV1PredictionOutput).
 // Tests: tests/process/test_predictions.py, test_predictions_gcloud.py.
 #pragma once

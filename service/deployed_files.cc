@@ -96,9 +96,10 @@ absl::Status PinFolder(const fs::path& from, const fs::path& to, bool links) {
   return error ? absl::NotFoundError(absl::StrCat(from.string(), " is gone")) : SyncAndClose(to);
 }
 
-// The user's code of a job's folder, if it has some. A start of the job replaces it.
-absl::Status PinCode(const fs::path& job_dir, const fs::path& to) {
+// The user's code of a job's folder, if it has some.
+absl::Status CopyCode(const fs::path& job_dir, const fs::path& to) {
   std::error_code error;
+  fs::remove_all(to / "python", error);
   for (const char* name : kServedCodeFiles) {
     if (!fs::exists(job_dir / name, error)) continue;
     fs::create_directories((to / name).parent_path(), error);
@@ -106,6 +107,13 @@ absl::Status PinCode(const fs::path& job_dir, const fs::path& to) {
     if (!pinned.ok()) return pinned;
   }
   return fs::exists(to / "python", error) ? SyncAndClose(to / "python") : absl::OkStatus();
+}
+
+// A start of the job replaces it, perhaps between two of its files.
+absl::Status PinCode(const fs::path& job_dir, const fs::path& to) {
+  absl::Status copied = CopyCode(job_dir, to);
+  for (int i = 1; i < kMostStages && copied.ok() && !HasCodeOfItsJob(to); ++i) copied = CopyCode(job_dir, to);
+  return copied;
 }
 
 }  // namespace

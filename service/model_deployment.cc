@@ -1,5 +1,6 @@
-// How versions come to answer: they are pinned, opened and warmed up, on a thread of the service's own.
+// How versions come to answer: they are pinned, opened and warmed up, on threads of the service's own.
 
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -18,24 +19,43 @@ absl::Status WhyNotDeployed(const ModelVersion& version, const absl::Status& sta
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Predictor>> ModelService::OpenPinned(const ModelVersion& version) const {
-  PredictorOptions options{.python = python_};
-  options.python.log = files_.PathOf(version.model, version.name, kPythonLog);
-  absl::StatusOr<std::shared_ptr<const Predictor>> predictor =
-      OpenPredictor(files_.PathOf(version.model, version.name, version.files), options);
-  if (!predictor.ok()) return predictor.status();
-  if (const absl::Status warm = WarmUp(**predictor); !warm.ok()) return warm;
-  return predictor;
-}
-
-absl::StatusOr<std::shared_ptr<const Predictor>> ModelService::PinAndOpen(ModelVersion* version) const {
+absl::Status ModelService::Pin(ModelVersion* version) const {
   const absl::StatusOr<FoundOrigin> origin = FindOrigin(version->origin, look_up_);
   if (!origin.ok()) return origin.status();
   const absl::StatusOr<PinnedFiles> pinned = files_.Pin(*origin, version->model, version->name);
   if (!pinned.ok()) return pinned.status();
   version->files = pinned->files;
   version->found = pinned->found;
-  return OpenPinned(*version);  // what will be opened after the next start, too
+  return absl::OkStatus();
+}
+
+void ModelService::OpenPinned(const ModelVersion& version, const OnOpened& on_opened) {
+  PredictorOptions options{.python = python_};
+  options.python.log = files_.PathOf(version.model, version.name, kPythonLog);
+  Opened predictor = OpenPredictor(files_.PathOf(version.model, version.name, version.files), options);
+  if (predictor.ok() && (*predictor)->instances() != nullptr) return StartCode(*std::move(predictor), on_opened);
+  if (predictor.ok()) {
+    if (absl::Status warm = WarmUp(**predictor); !warm.ok()) predictor = std::move(warm);
+  }
+  on_opened(std::move(predictor));
+}
+
+void ModelService::StartCode(std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened) {
+  const std::lock_guard hold(mutex_);
+  for (CodeStart& start : code_starts_) {
+    if (start.has_ended) start.thread.join();  // it needs the lock no more
+  }
+  code_starts_.remove_if([](const CodeStart& start) { return start.has_ended; });
+  if (ends_) predictor->instances()->End();
+  CodeStart& start = code_starts_.emplace_back(CodeStart{.predictor = std::move(predictor)});
+  start.thread = std::thread([this, &start, on_opened] {
+    absl::Status warm = WarmUp(*start.predictor);
+    on_opened(warm.ok() ? Opened(start.predictor) : Opened(std::move(warm)));
+    std::shared_ptr<const Predictor> ended;  // behind the lock: its processes may end with it
+    const std::lock_guard held(mutex_);
+    ended = std::move(start.predictor);
+    start.has_ended = true;
+  });
 }
 
 std::shared_ptr<const ServedVersion> ModelService::Serve(const ModelEntry& model, const VersionEntry& version,
@@ -53,9 +73,15 @@ void ModelService::Deploy(const Task& task) {
   if (!before.ok()) return;  // a version that is being created cannot be deleted: its store was changed by hand
   ModelVersion version = (*before)->version;
   hold.unlock();
-  const absl::StatusOr<std::shared_ptr<const Predictor>> predictor = PinAndOpen(&version);
-  if (!predictor.ok()) files_.Remove(version.model, version.name);
-  hold.lock();
+  if (const absl::Status status = Pin(&version); !status.ok()) return FinishDeployment(task, version, status);
+  // What will be opened after the next start, too.
+  OpenPinned(version, [this, task, version](const Opened& opened) { FinishDeployment(task, version, opened); });
+}
+
+void ModelService::FinishDeployment(const Task& task, const ModelVersion& pinned, const Opened& opened) {
+  const std::lock_guard hold(mutex_);
+  if (ends_ && !opened.ok()) return;  // perhaps for that reason: the next service takes it up
+  if (!opened.ok()) files_.Remove(pinned.model, pinned.name);
   const absl::StatusOr<VersionEntry*> entry = EntryOf(task.model, task.version);
   if (!entry.ok()) return;
   ModelVersion changed = (*entry)->version;  // its labels may be others by now
@@ -63,24 +89,25 @@ void ModelService::Deploy(const Task& task) {
   Operation operation = operations_[task.operation];
   operation.ended_ms = UnixMs();
   Model model = models_[task.model].model;
-  if (predictor.ok()) {
+  if (opened.ok()) {
     changed.state = VersionState::kReady;
-    changed.files = version.files;
-    changed.found = version.found;
+    changed.files = pinned.files;
+    changed.found = pinned.found;
     if (model.default_version.empty()) model.default_version = changed.name, ++model.revision;
   } else {
     changed.state = VersionState::kFailed;
-    operation.status = WhyNotDeployed(changed, predictor.status());
-    changed.error = std::string(predictor.status().message());
+    operation.status = WhyNotDeployed(changed, opened.status());
+    changed.error = std::string(opened.status().message());
   }
   const absl::Status status = Write({.models = {model}, .versions = {changed}, .operations = {operation}});
   if (status.ok()) {
-    if (predictor.ok()) (*entry)->served = Serve(models_[task.model], **entry, *predictor);
+    if (opened.ok()) (*entry)->served = Serve(models_[task.model], **entry, *opened);
     Publish(task.model);
     return;
   }
   std::cerr << absl::StrCat("the job service: ", std::string(status.message()), "; the deployment is tried again\n");
   tasks_.push_back(task);
+  changed_.notify_all();
 }
 
 void ModelService::Work() {
@@ -92,7 +119,6 @@ void ModelService::Work() {
     tasks_.pop_front();
     if (task.operation.empty()) {
       OpenNow(task.model, task.version, hold);
-      --to_open_;
       continue;
     }
     hold.unlock();
@@ -103,13 +129,13 @@ void ModelService::Work() {
 
 void ModelService::OpenAll() {
   const std::lock_guard hold(mutex_);
-  for (const auto& [name, entry] : models_) {
-    for (const auto& [version_name, version] : entry.versions) {
+  for (auto& [name, entry] : models_) {
+    for (auto& [version_name, version] : entry.versions) {
       if (version.version.state != VersionState::kReady) continue;
       // The defaults first, and before what is yet to be deployed: others ask for them now.
       const bool is_default = version_name == entry.model.default_version;
       is_default ? tasks_.push_front({name, version_name}) : tasks_.push_back({name, version_name});
-      ++to_open_;
+      version.is_awaited = true;
     }
   }
   changed_.notify_all();
@@ -117,7 +143,9 @@ void ModelService::OpenAll() {
 
 bool ModelService::IsOpen() const {
   const std::lock_guard hold(mutex_);
-  return to_open_ == 0;
+  return std::ranges::none_of(models_, [](const auto& model) {
+    return std::ranges::any_of(model.second.versions, [](const auto& version) { return version.second.is_awaited; });
+  });
 }
 
 // Of a version that is ready. The lock is not held meanwhile.
@@ -127,14 +155,19 @@ void ModelService::OpenNow(const std::string& model, const std::string& version,
   (*before)->is_being_opened = true;
   const ModelVersion record = (*before)->version;
   hold.unlock();
-  absl::StatusOr<std::shared_ptr<const Predictor>> predictor = OpenPinned(record);
+  OpenPinned(record, [this, record](const Opened& opened) { OnOpenedAgain(record, opened); });
   hold.lock();
-  const absl::StatusOr<VersionEntry*> entry = EntryOf(model, version);
-  if (entry.ok() && (*entry)->version.created_ms == record.created_ms) {
-    (*entry)->is_being_opened = false;
-    (*entry)->why_not_open = predictor.ok() ? absl::OkStatus() : WhyNotDeployed(record, predictor.status());
-    if (predictor.ok()) (*entry)->served = Serve(models_[model], **entry, *std::move(predictor));
-    Publish(model);
+}
+
+void ModelService::OnOpenedAgain(const ModelVersion& version, const Opened& opened) {
+  const std::lock_guard hold(mutex_);
+  const absl::StatusOr<VersionEntry*> entry = EntryOf(version.model, version.name);
+  if (entry.ok() && (*entry)->version.created_ms == version.created_ms) {
+    (*entry)->is_being_opened = (*entry)->is_awaited = false;
+    (*entry)->why_not_open = opened.ok() ? absl::OkStatus() : WhyNotDeployed(version, opened.status());
+    (*entry)->open_again_at = std::chrono::steady_clock::now() + kPause;
+    if (opened.ok()) (*entry)->served = Serve(models_[version.model], **entry, *opened);
+    Publish(version.model);
   }
   changed_.notify_all();
 }
@@ -181,9 +214,9 @@ absl::StatusOr<std::shared_ptr<const ServedVersion>> ModelService::Take(const st
                        " and cannot answer ", (*entry)->version.error.empty() ? "yet" : (*entry)->version.error));
     }
     if (!(*entry)->is_being_opened) {
+      const bool may_open = std::chrono::steady_clock::now() >= (*entry)->open_again_at;
+      if (!may_open && !(*entry)->why_not_open.ok()) return (*entry)->why_not_open;
       OpenNow(model, name, hold);
-      const absl::StatusOr<VersionEntry*> now = EntryOf(model, name);
-      if (now.ok() && !(*now)->why_not_open.ok()) return (*now)->why_not_open;
     } else if (changed_.wait_until(hold, until) == std::cv_status::timeout) {
       return absl::UnavailableError(absl::StrCat("the version ", name, " of ", model, " is being opened: ask again"));
     }

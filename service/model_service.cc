@@ -45,12 +45,18 @@ absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Open(OriginLookup lo
 }
 
 ModelService::~ModelService() {
-  {
-    const std::lock_guard hold(mutex_);
-    ends_ = true;
+  End();
+  if (works_.joinable()) works_.join();
+  for (CodeStart& start : code_starts_) start.thread.join();
+}
+
+void ModelService::End() {
+  const std::lock_guard hold(mutex_);
+  ends_ = true;
+  for (const CodeStart& start : code_starts_) {
+    if (start.predictor) start.predictor->instances()->End();
   }
   changed_.notify_all();
-  if (works_.joinable()) works_.join();
 }
 
 // What the store has, as another service left it, perhaps in the middle of a deployment.

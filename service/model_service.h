@@ -1,4 +1,4 @@
-// ModelService: the models that a service answers from, their versions, and the thread on which versions are deployed.
+// ModelService: the models that a service answers from, their versions, and the threads on which versions are deployed.
 //
 //   absl::StatusOr<std::unique_ptr<ModelService>> models = ModelService::Open(look_up);
 //   (*models)->CreateModel(model);
@@ -8,11 +8,14 @@
 //
 // Order: what a call did is on the disk when it returns. A version's files are pinned (deployed_files.h), opened and
 //   have answered a first row before it is READY, or the default. The first version that is ready is the default.
+//   One that could not be opened is tried again when it is asked for after kPause.
 // Cost: of Take a lock and two look-ups, and never a wait for the disk, to which others may write meanwhile. A version
-//   is opened when it is first asked for, or by OpenAll.
+//   is opened when it is first asked for, or by OpenAll. Versions are opened one after the other, apart from the user's
+//   code: that may take minutes to start, so it does on a thread of its own.
 // Errors: ALREADY_EXISTS, NOT_FOUND with the name; FAILED_PRECONDITION for the default version while there are others,
 //   for a model with versions, and for a version that is not ready; ABORTED for an outdated etag; UNAVAILABLE where a
-//   version is not open within kPatience; those of ModelStore, DeployedFiles and OpenPredictor.
+//   version is not open within kPatience; CANCELLED once End was called; those of ModelStore, DeployedFiles and
+//   OpenPredictor.
 // Threads: any.
 // Tests: tests/process/test_predictions.py.
 #pragma once
@@ -21,6 +24,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,12 +66,14 @@ struct ModelStatus {
 
 class ModelService {
  public:
-  static constexpr auto kPatience = std::chrono::seconds(10);
+  static constexpr auto kPatience = std::chrono::seconds(10), kPause = std::chrono::seconds(10);
   static constexpr size_t kMostModels = 1000, kMostVersions = 1000;  // of all models together
 
   // `python`: how models of the user's code are run; each version has a log of its own.
   static absl::StatusOr<std::unique_ptr<ModelService>> Open(OriginLookup look_up, PythonServing python = {});
   ~ModelService();
+  // No version is opened from now on. Whoever waits for the start of the user's code waits no longer.
+  void End();
 
   absl::StatusOr<ModelStatus> CreateModel(Model model);
   absl::StatusOr<ModelStatus> Find(const std::string& model) const;
@@ -105,7 +111,9 @@ class ModelService {
     std::shared_ptr<const ServedVersion> served = {};  // none: not open
     std::shared_ptr<PredictionMeter> meter = std::make_shared<PredictionMeter>();
     bool is_being_opened = false;
+    bool is_awaited = false;  // by OpenAll
     absl::Status why_not_open = absl::OkStatus();
+    std::chrono::steady_clock::time_point open_again_at = {};  // of one that could not be opened
   };
   struct ModelEntry {
     Model model;
@@ -120,6 +128,14 @@ class ModelService {
     std::string model, version;
     std::string operation = {};  // empty: it is to be opened alone
   };
+  using Opened = absl::StatusOr<std::shared_ptr<const Predictor>>;
+  using OnOpened = std::function<void(Opened)>;
+  // Of the user's code, which answers its first row on a thread of its own.
+  struct CodeStart {
+    std::shared_ptr<const Predictor> predictor;  // until it has ended
+    bool has_ended = false;
+    std::thread thread = {};
+  };
 
   ModelService(OriginLookup look_up, PythonServing python, std::unique_ptr<ModelStore> store)
       : look_up_(std::move(look_up)), python_(std::move(python)), files_(look_up_.root), store_(std::move(store)) {}
@@ -127,8 +143,12 @@ class ModelService {
   absl::Status TakeUp();
   void Work();
   void Deploy(const Task& task);
-  absl::StatusOr<std::shared_ptr<const Predictor>> PinAndOpen(ModelVersion* version) const;
-  absl::StatusOr<std::shared_ptr<const Predictor>> OpenPinned(const ModelVersion& version) const;
+  void FinishDeployment(const Task& task, const ModelVersion& pinned, const Opened& opened);
+  absl::Status Pin(ModelVersion* version) const;
+  // Calls it once the version has answered a first row, or cannot: before this returns, or from another thread.
+  void OpenPinned(const ModelVersion& version, const OnOpened& on_opened);
+  void StartCode(std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened);
+  void OnOpenedAgain(const ModelVersion& version, const Opened& opened);
   void OpenNow(const std::string& model, const std::string& version, std::unique_lock<std::mutex>& hold);
 
   // With the lock held.
@@ -155,7 +175,7 @@ class ModelService {
   std::map<std::string, Operation> operations_;
   std::deque<std::string> newest_operations_;  // their names, the newest last
   std::deque<Task> tasks_;
-  size_t to_open_ = 0;  // of OpenAll
+  std::list<CodeStart> code_starts_;
   bool ends_ = false;
   std::thread works_;  // last: it uses the others
 };

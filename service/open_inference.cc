@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "schema/text.h"
 #include "service/job.h"
 
@@ -297,6 +298,19 @@ absl::StatusOr<WantedOutputs> ReadWanted(const json& asked, const Predictor& pre
   return wanted;
 }
 
+// Of a model whose signature says nothing an answer alone does.
+absl::Status CheckHasAll(const OutputBatch& batch, const WantedOutputs& wanted) {
+  for (const auto& [name, ignored] : wanted.named) {
+    const auto has_name = [&](const OutputColumn& column) { return column.name == name; };
+    if (std::ranges::any_of(batch.columns, has_name)) continue;
+    std::vector<std::string> names;
+    for (const OutputColumn& column : batch.columns) names.push_back(column.name);
+    return WrongTensor(name, absl::StrCat("is no output of this model, which answered with ",
+                                          names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
+  return absl::OkStatus();
+}
+
 InferAnswer AnswerOf(const OutputBatch& batch, const InferName& name, const json& asked, const WantedOutputs& wanted) {
   json answer = {{"model_name", name.model}, {"model_version", name.version}, {"outputs", json::array()}};
   if (const json id = asked.value("id", json()); id.is_string()) answer["id"] = id;
@@ -352,6 +366,7 @@ absl::StatusOr<InferAnswer> Infer(const Predictor& predictor, const InferName& n
   if (!rest.empty()) return absl::InvalidArgumentError("bytes follow the last binary tensor");
   const absl::StatusOr<OutputBatch> answer = predictor.Predict(batch);
   if (!answer.ok()) return answer.status();
+  if (absl::Status status = CheckHasAll(*answer, *wanted); !status.ok()) return status;
   return AnswerOf(*answer, name, *asked, *wanted);
 }
 

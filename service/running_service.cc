@@ -104,6 +104,7 @@ RunningService::~RunningService() {
   }
   wake_.notify_all();
   works_.join();
+  models_->End();  // requests may wait for the start of the user's code
   http_->Stop();
   answers_.join();
 }

@@ -16,7 +16,7 @@ from prediction_service import MODELS, Connection
 
 # By rows of a table, and by a function of its own that does what an instance says.
 RATINGS = """
-import os, signal
+import os, pathlib, signal
 import torch
 import downpour
 
@@ -35,7 +35,9 @@ model = Ratings()
 def do_as_told(what, count):
     if what == "raise":
         raise ValueError("no luck")
-    if what == "exit":
+    if what == "exit before a bad start":
+        no_start.write_text("once")
+    if what in ("exit", "exit before a bad start"):
         os._exit(3)
     if what == "hang":
         signal.pause()
@@ -51,7 +53,14 @@ def predict(instances):
     user, x = (torch.tensor([row[name] for row in instances]) for name in ("user", "x"))
     return {"rating": model(user, x), "pid": [os.getpid()] * len(instances)}
 
-if os.path.exists("/tmp/" + os.environ.get("NO_START", "no such file")):
+print("it starts")
+no_start = pathlib.Path("/tmp", os.environ.get("NO_START", "no such file"))
+how = no_start.read_text() if no_start.exists() else None
+if how == "hang":
+    signal.pause()
+if how == "once":
+    no_start.unlink()
+if how is not None:
     raise RuntimeError("it does not start")
 downpour.serve(model, predict, example={"user": 1, "x": [0.0, 0.0]})
 print("it goes on where it trains")
@@ -172,6 +181,8 @@ class PythonPredictionsTest(ServiceTest):
             self.assertAlmostEqual(found, right, 5)
         overview = self.ask("GET", "/v1/projects/p/models:overview")[1]["models"][0]["versions"][0]
         self.assertEqual((overview["requests"], overview["rows"]), (3, 30), overview)
+        wrong = {"inputs": tensors, "outputs": [{"name": "ratings"}]}
+        self.assertEqual(self.ask("POST", "/v2/models/own/infer", wrong)[0], 400)
 
     def test_a_program_that_says_nothing_of_predictions_answers_where_it_comes_to_fit(self):
         self.start_service()
@@ -225,12 +236,15 @@ class PythonPredictionsTest(ServiceTest):
         self.start_service("--prediction-seconds", "3")
         self.deploy("own", self.trained / "ratings")
         self.deploy("plain", self.trained / "plain")
-        threads = [threading.Thread(target=self.check_error, args=([{"do": "hang"}], 504, "trainer/task.py:2",
-                                                                  "a request may take 3 s"))]  # fmt: skip
-        threads[0].start()
+        answers = []
+        hangs = threading.Thread(target=lambda: answers.append(self.predict([{"do": "hang"}])))
+        hangs.start()
         for _ in range(5):
             self.assertEqual(self.predict([[[1, 2, 3], [4, 5, 6]]], "plain")[0], 200)
-        threads[0].join(LONG)
+        hangs.join(LONG)
+        ((status, answer),) = answers
+        self.assertEqual(status, 504, answer)
+        self.assertRegex(answer["error"]["message"], r"trainer/task\.py:2.*a request may take 3 s")
         self.check_right()
 
     def test_its_processes_end_with_a_service_that_is_killed_and_the_next_one_answers(self):
@@ -243,11 +257,65 @@ class PythonPredictionsTest(ServiceTest):
         self.start_service()
         self.assertNotEqual(self.check_right(), {pid})
 
+    def start_with(self, how):
+        """A service of whose models the code starts as `how` says, until that file is gone."""
+        if not hasattr(self, "no_start"):
+            folder = tempfile.TemporaryDirectory(dir="/tmp", prefix="downpour-no-start-")
+            self.addCleanup(folder.cleanup)
+            self.no_start = pathlib.Path(folder.name, "how")
+        if how is not None:
+            self.no_start.write_text(how)
+        self.start_service(around=lambda command: ["env", f"NO_START={self.no_start}", *command])
+
+    def test_a_start_that_hangs_holds_up_no_other_model_and_not_the_end_of_the_service(self):
+        self.start_with("hang")
+        self.ask("POST", MODELS, {"name": "own"})
+        body = {"name": "v1", "deploymentUri": str(self.trained / "ratings")}
+        operation = self.ask("POST", f"{MODELS}/own/versions", body)[1]
+        self.deploy("plain", self.trained / "plain")
+        log = self.root / "models/own/v1/python.log"
+        while not (log.exists() and "it starts" in log.read_text()):
+            threading.Event().wait(0.01)
+        self.service.signal(signal.SIGTERM)
+        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        self.no_start.unlink()
+        self.start_with(None)
+        while not operation.get("done"):
+            operation = self.ask("GET", f"/v1/{operation['name']}")[1]
+        self.assertNotIn("error", operation, "it was not failed by the end of the service")
+        self.check_right()
+        self.service.signal(signal.SIGTERM)
+        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        before = self.log().count("it starts")
+        self.start_with("hang")  # now of a version that is ready, and asked for
+        ask = ("POST", f"{MODELS}/own:predict", {"instances": ROWS})
+        asks = threading.Thread(target=self.asked_for_the_last_time, args=ask)
+        asks.start()
+        while self.log().count("it starts") == before:
+            threading.Event().wait(0.01)
+        self.assertEqual(self.predict([[[1, 2, 3], [4, 5, 6]]], "plain")[0], 200)
+        self.service.signal(signal.SIGTERM)
+        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        asks.join(LONG)
+
+    def test_a_version_that_cannot_start_again_is_not_started_at_each_request(self):
+        self.start_with(None)
+        self.deploy("own", self.trained / "ratings")
+        self.service.signal(signal.SIGTERM)
+        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        self.start_with("never")
+        before = self.log().count("it starts")
+        requests = 20
+        for _ in range(requests):
+            self.check_error(ROWS, 500, "RuntimeError: it does not start")
+        self.assertLess(self.log().count("it starts") - before, requests / 2)
+        self.no_start.unlink()
+        while self.predict(ROWS)[0] != 200:
+            threading.Event().wait(0.1)
+        self.check_right()
+
     def test_code_that_cannot_start_leaves_the_version_failed_with_its_words(self):
-        folder = tempfile.NamedTemporaryFile(dir="/tmp", prefix="downpour-no-start-")
-        self.addCleanup(folder.close)
-        name = pathlib.Path(folder.name).name
-        self.start_service(around=lambda command: ["env", f"NO_START={name}", *command])
+        self.start_with("never")
         self.deploy("own", self.trained / "ratings", "RuntimeError: it does not start, at trainer/task.py:")
         version = self.ask("GET", f"{MODELS}/own/versions/v1")[1]
         self.assertEqual(version["state"], "FAILED")
@@ -289,23 +357,31 @@ class PythonPredictionsTest(ServiceTest):
                          "--module-name", "trainer.task")  # fmt: skip
         self.assertIn("head.weight", str(done), "other variables are refused as the job is staged")
 
-    def test_a_batch_job_answers_files(self):
-        self.start_service()
-        self.deploy("own", self.trained / "ratings")
-        inputs = self.root / "storage/data/rows.json"
-        inputs.parent.mkdir(parents=True)
-        inputs.write_text((self.trained / "rows.json").read_text() + '{"do": "raise"}\n')
-        body = {"jobId": "b1", "predictionInput": {"modelName": "projects/p/models/own", "dataFormat": "JSON",
+    def answer_files(self, name, state):
+        body = {"jobId": name, "predictionInput": {"modelName": "projects/p/models/own", "dataFormat": "JSON",
                                                    "inputPaths": ["gs://data/rows.json"], "region": "us-central1",
                                                    "outputPath": "gs://data/out"}}  # fmt: skip
         self.assertEqual(self.ask("POST", "/v1/projects/p/jobs", body)[0], 200)
-        self.wait_for("b1", "SUCCEEDED")
+        return self.wait_for(name, state)
+
+    def test_a_batch_job_answers_files(self):
+        self.start_with(None)
+        self.deploy("own", self.trained / "ratings")
+        inputs = self.root / "storage/data/rows.json"
+        inputs.parent.mkdir(parents=True)
+        ends = '{"do": "exit before a bad start"}\n'
+        inputs.write_text(ends + (self.trained / "rows.json").read_text() + '{"do": "raise"}\n')
+        self.answer_files("b1", "SUCCEEDED")
         results = (self.root / "storage/data/out/prediction.results-00000-of-00001").read_text().splitlines()
         for line, right in zip(results, self.right):
             self.assertAlmostEqual(json.loads(line)["rating"], right, 5)
         self.assertEqual(len(results), len(ROWS))
         errors = (self.root / "storage/data/out/prediction.errors_stats-00000-of-00001").read_text()
-        self.assertIn("ValueError: no luck", errors)
+        self.assertIn("the Python process ended: exit code 3", errors.splitlines()[0])
+        self.assertIn("ValueError: no luck", errors.splitlines()[1])
+        self.assertEqual(len(errors.splitlines()), 2, "the rows behind one that ends the process are answered")
+        self.no_start.write_text("never")
+        self.assertIn("RuntimeError: it does not start", self.answer_files("b2", "FAILED")["errorMessage"])
 
     def test_many_connections_are_answered_each_by_its_own_rows(self):
         self.start_service()

@@ -1,11 +1,16 @@
 // The user's code of a job's folder, as it is found to answer.
 #include "predict/served_code.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdio.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
+#include "job/job_file.h"
 #include "runtime/posix/package.h"
 #include "schema/sha256.h"
 #include "tests/unit/scratch_folder.h"
@@ -55,6 +60,31 @@ TEST_F(ServedCodeTest, CodeThatIsNotThereOrNotThatOfTheJobIsRefused) {
   fs::remove(folder_.path() + "/job/python/code.tar.gz");
   EXPECT_TRUE(absl::IsNotFound(Find().status()));
   EXPECT_THAT(Why(), HasSubstr("answers by its code, which the job's folder has"));
+}
+
+// A stage exchanges the folder for another, as in tools/cli/staged_code.cc.
+TEST_F(ServedCodeTest, AStageMeanwhileIsNoDamage) {
+  const fs::path code = folder_.path() + "/job/python", other = folder_.path() + "/job/other";
+  folder_.Write("job/python/job.json", CanonicalJob(job_));
+  fs::copy(code, other);
+  Put("two = 2\n");
+  folder_.Write("job/python/job.json", CanonicalJob(job_));
+  EXPECT_TRUE(HasCodeOfItsJob(folder_.path() + "/job"));
+  constexpr int kStages = 20;
+  std::atomic<int> finds = 0;
+  std::thread stages([&] {
+    for (int i = 1; i <= kStages; ++i) {
+      while (finds < i) std::this_thread::yield();
+      EXPECT_EQ(renameat2(AT_FDCWD, code.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE), 0);
+    }
+  });
+  for (int i = 1; i <= kStages; ++i) {
+    finds = i;
+    EXPECT_TRUE(Find().ok()) << Why();
+  }
+  stages.join();
+  folder_.Write("job/python/code.tar.gz", "other");
+  EXPECT_FALSE(HasCodeOfItsJob(folder_.path() + "/job"));
 }
 
 }  // namespace
