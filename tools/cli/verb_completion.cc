@@ -15,15 +15,15 @@ namespace downpour {
 namespace {
 
 // What may stand behind a verb, or behind a verb and its subcommand.
-struct Place {
+struct Behind {
   std::string verb;
   std::string subcommand;              // empty: behind the verb itself
   std::vector<std::string> words;      // options with their dashes, and a verb's subcommands
   std::vector<std::string> valueless;  // of the options: those that take no value
 };
 
-Place PlaceOf(const std::string& verb, const std::string& subcommand, const CLI::App& app) {
-  Place place = {verb, subcommand};
+Behind BehindOf(const std::string& verb, const std::string& subcommand, const CLI::App& app) {
+  Behind place = {verb, subcommand, {}, {}};
   for (const CLI::App* under : app.get_subcommands([](const CLI::App*) { return true; })) {
     place.words.push_back(under->get_name());
   }
@@ -36,16 +36,16 @@ Place PlaceOf(const std::string& verb, const std::string& subcommand, const CLI:
   return place;
 }
 
-std::vector<Place> Places() {
+std::vector<Behind> AllBehind() {
   std::ostringstream nowhere;
-  std::vector<Place> places;
+  std::vector<Behind> places;
   for (const Verb* verb : AllVerbs()) {
     CLI::App app;
     verb->set_up(app, {nowhere, nowhere});
     for (const CLI::App* under : app.get_subcommands([](const CLI::App*) { return true; })) {
-      places.push_back(PlaceOf(verb->name, under->get_name(), *under));
+      places.push_back(BehindOf(verb->name, under->get_name(), *under));
     }
-    places.push_back(PlaceOf(verb->name, "", app));
+    places.push_back(BehindOf(verb->name, "", app));
   }
   return places;
 }
@@ -58,7 +58,7 @@ std::string VerbNames() {
 // is taken.
 std::string Branches() {
   std::string text;
-  for (const Place& place : Places()) {
+  for (const Behind& place : AllBehind()) {
     const std::string pattern = place.subcommand.empty() ? absl::StrCat("'", place.verb, " '*")
                                                          : absl::StrCat("'", place.verb, " ", place.subcommand, "'");
     absl::StrAppend(&text, "    ", pattern, ") known='", absl::StrJoin(place.words, " "), "' ;;\n");
@@ -116,7 +116,7 @@ std::string ForFish() {
                     Quoted(verb->summary), "\n");
   }
   absl::StrAppend(&text, "complete -c downpour -n '__fish_seen_subcommand_from help' -f -a '", VerbNames(), "'\n");
-  for (const Place& place : Places()) {
+  for (const Behind& place : AllBehind()) {
     std::string seen = "__fish_seen_subcommand_from " + place.verb;
     if (!place.subcommand.empty()) seen += "; and __fish_seen_subcommand_from " + place.subcommand;
     for (const std::string& word : place.words) {
@@ -142,6 +142,7 @@ std::function<int()> SetUpCompletion(CLI::App& app, Streams streams) {
 
 const Verb kCompletionVerb = {"completion", "Print what makes a shell complete verbs and options",
                               "  source <(downpour completion bash)\n"
+                              "  downpour completion zsh > FOLDER/_downpour     a folder of $fpath\n"
                               "  downpour completion fish > ~/.config/fish/completions/downpour.fish\n",
                               "0 done", SetUpCompletion};
 
