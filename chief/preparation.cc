@@ -51,9 +51,12 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
   if (!lost_.empty()) chief_.rounds.NoteLoss(lost_);
   const JobRecord& record = chief_.journal.record();
   if (record.data) {
-    const std::string source =
-        sources_.empty() ? "the job was begun with" : absl::StrCat("checkpoint ", ToString(sources_.front().round));
-    chief_.data.Recall(*record.data, source, record.data_grow);
+    const bool of_checkpoint = !sources_.empty() && DataOf(sources_.front()) == *record.data;
+    chief_.data.Recall(*record.data,
+                       of_checkpoint      ? absl::StrCat("checkpoint ", ToString(sources_.front().round))
+                       : sources_.empty() ? "the job was begun with"
+                                          : "the job was resumed with",
+                       record.data_grow);
   }
   if (!sources_.empty()) return Resume();
   if (chief_.options.resume && !outcome.goes_on) {

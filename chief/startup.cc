@@ -261,7 +261,9 @@ bool Startup::AcceptSlices(const Manifest& newest) {
   return false;
 }
 
-// From the journal, which may be ahead of all checkpoints; from the newest one where the journal is not of its plan.
+// From the journal, which may be ahead of all checkpoints while the job goes on, since a ps may hold what it says. From
+// the newest checkpoint after an end, since all slices come from there: data that were found later were trained on in
+// vain. Likewise where the journal is not of its plan.
 void Startup::TakeData(const Manifest* newest) {
   const JobRecord& record = journal_.record();
   data_ = record.data;
@@ -270,7 +272,7 @@ void Startup::TakeData(const Manifest* newest) {
   const bool is_known = journal_.found() && data_.has_value() && before.ok();
   if (newest == nullptr) {
     if (!is_known || !outcome_.goes_on) data_.reset();
-  } else if (!is_known || OfPlan({*newest}, *before, *data_, record.abandoned).empty()) {
+  } else if (!is_known || !outcome_.goes_on || OfPlan({*newest}, *before, *data_, record.abandoned).empty()) {
     data_ = DataOf(*newest);
     data_grow_ = false;
     before = ParseCanonicalJob(newest->job);

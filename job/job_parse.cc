@@ -155,7 +155,6 @@ void ReadOuterOf(MapReader& reader, JobErrors& errors, TrainingSpec* training) {
   training->outer = TrainingSpec().outer;
 }
 
-// `job`: its cluster and its model.
 void ReadEarlier(MapReader& training, JobErrors& errors, std::vector<EarlierEpochs>* all) {
   const std::string list = training.PathOf("earlier");
   for (const YamlNode& item : MaybeItemsOf(training.Find("earlier"), list, kMostEarlier, errors)) {
@@ -172,6 +171,7 @@ void ReadEarlier(MapReader& training, JobErrors& errors, std::vector<EarlierEpoc
   }
 }
 
+// `job`: its cluster and its model.
 void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training", errors);
   const bool consistency_is_known = ReadConsistency(reader, node, job.cluster.worker_count, training);

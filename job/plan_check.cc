@@ -60,4 +60,10 @@ absl::Status CheckSamePlan(const JobSpec& job, const std::string& before, const 
                    ": set these back, or name the job folder of this plan, or one that is new, to begin again"));
 }
 
+bool GrowsTo(const JobSpec& job, uint64_t before, uint64_t now) {
+  const std::vector<EarlierEpochs>& earlier = job.training.earlier;
+  const auto is_entry = [&](const EarlierEpochs& epochs) { return epochs.examples == before; };
+  return now == before || (now > before && std::any_of(earlier.begin(), earlier.end(), is_entry));
+}
+
 }  // namespace downpour

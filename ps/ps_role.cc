@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_file.h"
+#include "job/plan_check.h"
 #include "ps/data_plane.h"
 #include "ps/quarantine.h"
 #include "ps/shard.h"
@@ -86,7 +87,7 @@ class PsRole::Impl {
   void OnJoined();
   void OnRejoined();
   bool AdoptJob();
-  bool Grow(uint64_t train_examples);
+  void UseData(uint64_t train_examples);
   void Install();
   void Report(const std::vector<SliceId>& slices);
   void TraceBegin(TraceRecord begins);
@@ -112,6 +113,7 @@ class PsRole::Impl {
   std::optional<SliceGrid> grid_;
   std::optional<DataPlane> plane_;
   std::optional<Shard> shard_;  // since the first Assign, which makes the plan
+  bool knows_data_ = false;     // this chief has told how many examples there are: it does so once
   RecordPace pace_;
   SnapshotQueue snapshots_;
   ShardWriter writer_;
@@ -188,6 +190,7 @@ void PsRole::Impl::On(StorageDone& done) {
 
 void PsRole::Impl::OnJoined() {
   shard_.reset();
+  knows_data_ = false;
   snapshots_ = SnapshotQueue(record_part_bytes_);
   writer_.Abandon();
   const bool of_another_folder = run_ != 0 && run_ != session_.run();
@@ -206,6 +209,7 @@ void PsRole::Impl::OnJoined() {
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
 void PsRole::Impl::OnRejoined() {
   const JobSpec before = job_;
+  knows_data_ = false;
   if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   if (!shard_) return;
@@ -214,15 +218,18 @@ void PsRole::Impl::OnRejoined() {
 }
 
 // One job has one plan, but a later chief may find further data behind those that it was begun with. What is held is of
-// epochs that keep theirs.
-bool PsRole::Impl::Grow(uint64_t train_examples) {
-  const std::vector<EarlierEpochs>& earlier = job_.training.earlier;
-  const uint64_t before = shard_->plan().train_examples();
-  if (earlier.empty() || earlier.back().examples != before || train_examples < before) return false;
+// epochs that keep theirs. Else it is of data that were given up since, and is dropped.
+void PsRole::Impl::UseData(uint64_t train_examples) {
+  if (shard_ && !GrowsTo(job_, shard_->plan().train_examples(), train_examples)) OnJoined();
+  if (session_.ended()) return;
   const Plan plan(job_, train_examples);
-  shard_->Extend(plan);
+  if (shard_) {
+    shard_->Extend(plan);
+  } else {
+    shard_.emplace(job_, *grid_, plan, MixAll(nonce_, ToNumber(session_.incarnation())));
+  }
   plane_->Configure(job_, *grid_, plan);
-  return true;
+  knows_data_ = true;
 }
 
 // False: the process ends.
@@ -253,12 +260,9 @@ std::string PsRole::Impl::WaitingFor() const {
 
 void PsRole::Impl::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
-  if (!shard_) {
-    const Plan plan(job_, assign.train_examples);
-    shard_.emplace(job_, *grid_, plan, MixAll(nonce_, ToNumber(session_.incarnation())));
-    plane_->Configure(job_, *grid_, plan);
-  }
-  if (assign.train_examples != shard_->plan().train_examples() && !Grow(assign.train_examples)) return Reject();
+  if (!knows_data_) UseData(assign.train_examples);
+  if (session_.ended()) return;
+  if (assign.train_examples != shard_->plan().train_examples()) return Reject();
   plane_->ServeAs(session_.incarnation());
   std::vector<SliceId> settled;
   for (const Assign::Item& item : assign.slices) {

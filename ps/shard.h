@@ -58,7 +58,7 @@ class Shard {
   const SliceGrid& grid() const { return grid_; }
   const Plan& plan() const { return plan_; }
 
-  // The same plan with another number of epochs.
+  // The same plan with other epochs behind those that are held.
   void Extend(const Plan& plan) { plan_ = plan; }
 
   // Null for what is not here, or not yet. As in all of this class, the slice is one of the grid: callers look.

@@ -31,7 +31,7 @@ class Plan {
   Plan() = default;
   Plan(const JobSpec& job, uint64_t train_examples);
 
-  // Of an epoch that has all examples, as are the next two.
+  // All examples. The next two are of the last epoch, which has all, unless training.earlier names it too.
   uint64_t train_examples() const { return examples_; }
   uint64_t leases_per_epoch() const { return stretches_.back().leases; }
   uint64_t steps_per_epoch() const { return StepsBefore(stretches_.back(), leases_per_epoch()); }

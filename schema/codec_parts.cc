@@ -15,18 +15,18 @@ flatbuffers::Offset<flatbuffers::String> Writer::Text(const std::string& text, s
 }
 
 flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> Writer::Texts(
-    const std::vector<std::string>& texts) {
-  CheckElements(texts.size());
+    const std::vector<std::string>& texts, size_t limit, size_t most) {
+  CheckElements(texts.size(), most);
   std::vector<flatbuffers::Offset<flatbuffers::String>> offsets;
   offsets.reserve(texts.size());
   for (const std::string& text : texts) {
-    offsets.push_back(fbb.CreateString(CleanText(text, kMaxStringBytes)));
+    offsets.push_back(fbb.CreateString(CleanText(text, limit)));
   }
   return fbb.CreateVector(offsets);
 }
 
-void Writer::CheckElements(size_t size) {
-  if (size > kMaxItems) Exceed(absl::StrCat("a list has ", size, " elements, of at most ", kMaxItems));
+void Writer::CheckElements(size_t size, size_t most) {
+  if (size > most) Exceed(absl::StrCat("a list has ", size, " elements, of at most ", most));
 }
 
 uint32_t Writer::Frame(const Payload& payload, size_t total) {
@@ -59,8 +59,8 @@ absl::Status Reader::Finish() {
   return error_.empty() ? absl::OkStatus() : absl::InvalidArgumentError(error_);
 }
 
-void Reader::CheckElements(size_t size, bool aligned, const char* field) {
-  if (size > kMaxItems) Fail(field, absl::StrCat("has ", size, " elements, of at most ", kMaxItems));
+void Reader::CheckElements(size_t size, bool aligned, const char* field, size_t most) {
+  if (size > most) Fail(field, absl::StrCat("has ", size, " elements, of at most ", most));
   if (!aligned) Fail(field, "is misaligned");
 }
 
@@ -76,13 +76,13 @@ std::string Reader::Text(const flatbuffers::String* text, const char* field, siz
 }
 
 std::vector<std::string> Reader::Texts(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* texts,
-                                       const char* field) {
+                                       const char* field, size_t limit, size_t most) {
   std::vector<std::string> copies;
   if (texts == nullptr) return copies;
-  CheckElements(texts->size(), true, field);
+  CheckElements(texts->size(), true, field, most);
   if (!error_.empty()) return copies;
   copies.reserve(texts->size());
-  for (const flatbuffers::String* text : *texts) copies.push_back(Text(text, field));
+  for (const flatbuffers::String* text : *texts) copies.push_back(Text(text, field, limit));
   return copies;
 }
 

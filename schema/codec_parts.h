@@ -34,7 +34,7 @@ class Writer {
   // its receiver must refuse.
   flatbuffers::Offset<flatbuffers::String> Text(const std::string& text, size_t limit = kMaxStringBytes);
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> Texts(
-      const std::vector<std::string>& texts);
+      const std::vector<std::string>& texts, size_t limit = kMaxStringBytes, size_t most = kMaxItems);
 
   // A vector of what `to_wire` makes of each item. (The builder's own CreateUninitializedVectorOfStructs misaligns.)
   template <typename Items, typename ToWire>
@@ -74,7 +74,7 @@ class Writer {
   void Exceed(const std::string& what) {
     if (exceeded.empty()) exceeded = what;
   }
-  void CheckElements(size_t size);
+  void CheckElements(size_t size, size_t most = kMaxItems);
 
   size_t payload_bytes_ = 0;
 };
@@ -89,7 +89,7 @@ class Reader {
 
   std::string Text(const flatbuffers::String* text, const char* field, size_t limit = kMaxStringBytes);
   std::vector<std::string> Texts(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* texts,
-                                 const char* field);
+                                 const char* field, size_t limit = kMaxStringBytes, size_t most = kMaxItems);
   double Finite(double value, const char* field);
 
   // The value as message.h has it, if this build knows it; else the first one.
@@ -152,7 +152,7 @@ class Reader {
     CheckElements(size, reinterpret_cast<uintptr_t>(data) % alignof(T) == 0, field);
     return error_.empty() ? absl::Span<const T>(reinterpret_cast<const T*>(data), size) : absl::Span<const T>();
   }
-  void CheckElements(size_t size, bool aligned, const char* field);
+  void CheckElements(size_t size, bool aligned, const char* field, size_t most = kMaxItems);
 
   const std::vector<Payload>& frames_;
   size_t next_frame_ = 1;

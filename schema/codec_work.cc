@@ -119,8 +119,9 @@ flatbuffers::Offset<wire::DataReport> Write(const DataReport& m, Writer& out) {
     fingerprints.push_back(file.fingerprint);
   }
   return wire::CreateDataReport(out.fbb, ToNumber(m.from), m.train_examples, m.eval_examples, m.fingerprint,
-                                out.Text(m.error), &train, &eval, m.eval_fingerprint, out.Texts(names),
-                                out.Vector(examples), out.Vector(fingerprints));
+                                out.Text(m.error), &train, &eval, m.eval_fingerprint,
+                                out.Texts(names, kMaxFileName, kMostFilesTold), out.Vector(examples),
+                                out.Vector(fingerprints));
 }
 
 DataReport Read(const wire::DataReport& t, Reader& in) {
@@ -132,7 +133,7 @@ DataReport Read(const wire::DataReport& t, Reader& in) {
                   .guesses = {FromWire(t.train_guess()), FromWire(t.eval_guess())},
                   .eval_fingerprint = t.eval_fingerprint(),
                   .files = {}};
-  std::vector<std::string> names = in.Texts(t.file_names(), "file_names");
+  std::vector<std::string> names = in.Texts(t.file_names(), "file_names", kMaxFileName, kMostFilesTold);
   const auto examples = in.Items(t.file_examples(), "file_examples");
   const auto fingerprints = in.Items(t.file_fingerprints(), "file_fingerprints");
   if (examples.size() != names.size() || fingerprints.size() != names.size()) {

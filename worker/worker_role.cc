@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_file.h"
+#include "job/plan_check.h"
 #include "runtime/exit_code.h"
 #include "runtime/plan.h"
 #include "schema/text.h"
@@ -232,8 +233,6 @@ bool WorkerRole::Impl::AdoptJob() {
     session_.End(kExitFailed, "the chief now runs another job", *out_);
     return false;
   }
-  // Leases behind what the job was begun with have other steps, once further data are known to stand behind it.
-  if (job->spec.training.earlier != job_.training.earlier) plan_.reset();
   job_ = std::move(job->spec);
   if (!exchange_ || other_run) BeginAfresh(std::move(job->grid));
   schedule_->UsePullAhead(job_.training.pull_ahead);
@@ -375,6 +374,10 @@ void WorkerRole::Impl::PrepareIfSpent() {
 
 void WorkerRole::Impl::FromChief(Placement& placement) {
   if (placement.to != session_.incarnation() || !data_) return Reject();
+  // What it holds is of data that were given up since.
+  if (plan_ && !GrowsTo(job_, plan_->train_examples(), placement.train_examples)) {
+    return session_.End(kExitFailed, "the chief now runs another job", *out_);
+  }
   const bool was_placed = placed();
   const absl::Status status = placement.train_examples == data_->train_examples
                                   ? exchange_->Place(placement, now_, *out_)

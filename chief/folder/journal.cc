@@ -16,7 +16,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kName[] = "journal";
-constexpr uint64_t kMaxJournalFile = uint64_t{4} << 20;  // a job's text is at most 1 MiB, quoted twice as much
+// A job's text and the names of its files are at most 1 MiB each, and quoted twice as much. The files' numbers take
+// 200 KB, and the rest less.
+constexpr uint64_t kMaxJournalFile = uint64_t{8} << 20;
+static_assert(kMostFilesTold * kMaxFileName <= size_t{1} << 20);
 
 Json OfCosts(const JobCosts& costs) {
   Json failures = Json::array();

@@ -40,7 +40,7 @@ struct JobRecord {
   uint64_t chiefs = 0;            // processes that led it so far
   std::string job;                // canonical text, overrides and all
   std::optional<DataShape> data;  // since some worker found it
-  bool data_grow = false;         // they are those of before, and nobody knows yet whether further files stand behind
+  bool data_grow = false;         // they are those of before, and no worker has said yet whether further files follow
   uint32_t workers = 0;           // as many as it was scaled to; 0: as its text says
   EarlyStop early;                // what evaluations said of when to end
   BestRecord best;                // the checkpoint that is kept since its evaluation was the best

@@ -64,14 +64,29 @@ std::string FirstOtherFile(const std::vector<DataFile>& found, const std::vector
   return "";
 }
 
+// In words: the last files of `found`, so many, stand behind data of `begun`, and no epoch has them. What to do.
+std::string FurtherData(const JobSpec& job, const DataShape& found, const DataShape& begun, size_t further) {
+  const std::string names = FileNames(absl::MakeConstSpan(found.files).last(further));
+  const std::string what =
+      found.train_examples == begun.train_examples
+          ? absl::StrCat("further files without records, ", names)
+          : absl::StrCat(found.train_examples, " examples instead of ", begun.train_examples, ", by ", names);
+  return absl::StrCat(NameOf("train", job.data.train), " has ", what, ". The job's ",
+                      Counted(static_cast<uint64_t>(job.training.epochs), "epoch"),
+                      job.training.epochs == 1 ? " keeps" : " keep",
+                      " the data that it was begun with. To train on all in further epochs, raise training.epochs and ",
+                      "add --resume");
+}
+
 bool IsPossible(const Guess& guess) {
   return guess.loss >= 0 && guess.loss <= std::numeric_limits<float>::max() && guess.accuracy >= 0 &&
          guess.accuracy <= 1;
 }
 
-// How many of the last files of a report stand behind data of `begun`; 0: none do, or these are not the first ones.
+// How many of the last files of a report stand behind data of `begun`, with or without records; 0: none do, or the
+// files before them are not those of `begun`.
 size_t FurtherFiles(const DataReport& report, const DataShape& begun) {
-  if (report.eval_examples != begun.eval_examples || report.train_examples <= begun.train_examples) return 0;
+  if (report.eval_examples != begun.eval_examples || report.train_examples < begun.train_examples) return 0;
   const auto is_end = [&](const DataFile& file) {
     return file.examples == begun.train_examples &&
            MixAll(file.fingerprint, report.eval_fingerprint) == begun.fingerprint;
@@ -159,14 +174,8 @@ absl::Status DataPlan::CheckSame(const std::string& task, const DataReport& repo
   const size_t further = FurtherFiles(report, shape_);
   if (source_.empty() || found == shape_ || (!fixed_ && further > 0)) return absl::OkStatus();
   const std::string whose = source_ == task ? "it had when the job began" : source_;
-  std::string difference = DataDifference(job_.data, found, shape_);
-  if (further > 0) {
-    absl::StrAppend(&difference, ", by ", FileNames(absl::MakeConstSpan(report.files).last(further)), ". The job's ",
-                    Counted(static_cast<uint64_t>(job_.training.epochs), "epoch"),
-                    job_.training.epochs == 1 ? " keeps" : " keep",
-                    " the data that it was begun with. To train on all ",
-                    "in further epochs, raise training.epochs and add --resume");
-  }
+  const std::string difference =
+      further > 0 ? FurtherData(job_, found, shape_, further) : DataDifference(job_.data, found, shape_);
   return absl::FailedPreconditionError(absl::StrCat(task, " has other data than ", whose, ": ", difference));
 }
 
@@ -185,13 +194,15 @@ absl::Status DataPlan::Validate(const std::string& task, const DataReport& repor
 
 DataToResume ResumeData(const JobSpec& job, const JobSpec& before, const DataShape& shape, bool grew) {
   DataToResume next{before.training.earlier, grew};
-  // Somebody may have thought better of it.
+  // Without an epoch behind those no further file is wanted.
   if (grew && !next.earlier.empty()) next.grows = job.training.epochs > next.earlier.back().epochs;
   if (grew || job.training.epochs <= before.training.epochs) return next;
+  next.grows = true;
+  // Then all epochs of before have data of their own already, and none has those of `shape`.
+  if (!next.earlier.empty() && next.earlier.back().epochs >= before.training.epochs) return next;
   const EarlierEpochs last{before.training.epochs, shape.train_examples, shape.fingerprint};
   if (!next.earlier.empty() && next.earlier.back().fingerprint == last.fingerprint) next.earlier.pop_back();
   next.earlier.push_back(last);
-  next.grows = true;
   return next;
 }
 

@@ -1,5 +1,5 @@
-// What is computed: the job file's plan and the data that workers found. Fixed once, by the first report or by the
-// checkpoint that is resumed; whoever differs is refused.
+// DataPlan: the job file's plan and the data that workers found. Fixed once, by the first report or by the checkpoint
+// that is resumed. A worker whose data differ is refused.
 //
 //   if (absl::Status status = data.Validate("worker-2", report); !status.ok()) ...refuse worker-2...
 //
@@ -73,7 +73,7 @@ struct DataToResume {
   std::vector<EarlierEpochs> earlier;  // of the job from now on
   bool grows = false;                  // further files may stand behind those of `shape`
 };
-// `grew`: `before` was itself resumed with more epochs, and nobody has seen its data yet.
+// `grew`: `before` was itself resumed with more epochs, and no worker has reported its data yet.
 DataToResume ResumeData(const JobSpec& job, const JobSpec& before, const DataShape& shape, bool grew);
 
 // Those of the checkpoints after `abandoned` that are of this plan, in their order: of its data, or of what its earlier

@@ -43,6 +43,9 @@ inline JobSpec TinyJobOf(const Command& command) {
   JobSpec job = TinyJob();
   job.training.epochs = static_cast<int64_t>(command.Number("epochs", job.training.epochs));
   job.seed = command.Number("seed", job.seed);
+  if (command.Has("earlier")) {  // so many epochs keep the six examples
+    job.training.earlier = {{static_cast<int64_t>(command.Number("earlier")), kTinyExamples, 7}};
+  }
   job.training.pull_ahead = command.Has("pull_ahead");
   if (command.Has("max_staleness")) job.training.max_staleness = command.Number("max_staleness");
   if (command.Has("sync")) {  // so many leases, of one step each, in a group

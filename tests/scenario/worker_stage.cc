@@ -155,7 +155,7 @@ Placement WorkerStage::PlacementOf(const Command& command) {
   Placement placement{Incarnation{command.Number("to", ToNumber(role_.incarnation()))},
                       command.Number("number"),
                       static_cast<uint32_t>(command.Number("term", 1)),
-                      kTinyExamples,
+                      command.Number("examples", kTinyExamples),
                       {},
                       {}};
   for (const std::string& word : command.words()) {
@@ -210,7 +210,8 @@ std::vector<std::string> WorkerStage::Computed(const Command& command) {
   if (command.Has("needs-code"))
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{.needs_code = true}});
   if (std::holds_alternative<Prepare>(compute.request)) {
-    return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{kTinyExamples, 4, 99}});
+    return Give(
+        ComputeDone{compute.ticket, absl::OkStatus(), Prepared{command.Number("examples", kTinyExamples), 4, 99}});
   }
   if (std::holds_alternative<EpilogueStep>(compute.request)) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), EpilogueEnded{command.Text("failed")}});

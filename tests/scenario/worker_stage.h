@@ -11,6 +11,7 @@
 //   values ps-0 request=1 0@1.1v3 [refused]   unknown | welcome incarnation=6
 //   reconnected ps-0                          (what was on its way to it and back is lost)
 //   computed [missing=1] [part=0] [error=WHY | raised=WHY] [late=1]   (of the request before)      end | stop
+//   computed examples=9 | place examples=9 ... | welcome epochs=3 earlier=2   (two have 6)
 //   computed needs-code=1                     code 0 [bytes=N] [spoilt=1] [of=SHA256]  (a block of python=1's)
 //   stats
 // Whatever is said may be said in another run than the one that the worker is in: run=2, of welcome too.

@@ -332,12 +332,39 @@ TEST_F(MoreDataResumeTest, AResumeThatIsKilledIsResumedAlike) {
   Resume({"training.epochs=3"});
   RunToRunning(kMore + 1);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed) << "its third epoch is fixed";
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("than the job was resumed with"))
+      << "the checkpoint has the data of before";
   Resume({"training.epochs=4"});
   for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
   Report(cluster->JoinWorker(0));
   cluster->Wait(1s);
   EXPECT_EQ(cluster->role->goal(), 16u);
   Finish();
+}
+
+// A person may repair a further file as long as nothing was learnt from it.
+TEST_F(MoreDataResumeTest, AfterAnEndFurtherDataBindOnlyIfACheckpointHasThem) {
+  const auto cancel_before_it_runs = [this](uint64_t examples) {
+    Resume({"training.epochs=3"});
+    Report(cluster->JoinWorker(0), examples);
+    cluster->Stop(15);
+    cluster->Wait(60s);
+    ASSERT_TRUE(cluster->exit().has_value());
+  };
+  cancel_before_it_runs(kMore + 5);
+  cancel_before_it_runs(ChiefHarness::kTrainExamples);
+  Resume();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->goal(), 6u) << "without them";
+  Resume({"training.epochs=3"});
+  RunToRunning();
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 4));
+  EXPECT_EQ(cluster->role->goal(), 11u);
+  Finish();
+  Resume({"training.epochs=4"});
+  RunToRunning(kMore - 1);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed) << "the checkpoint of the third epoch has 20 examples";
 }
 
 TEST_F(MoreDataResumeTest, WithoutAJournalTheCheckpointTells) {

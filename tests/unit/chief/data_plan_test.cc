@@ -221,6 +221,13 @@ TEST_F(MoreDataTest, WithoutFurtherEpochsFurtherFilesAreRefusedByName) {
                "begun with. To train on all in further epochs, raise training.epochs and add --resume"));
 }
 
+TEST_F(MoreDataTest, FurtherFilesWithoutRecordsAreNamedAsSuch) {
+  EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 0}}), /*grows=*/false),
+              EndsWith("has further files without records, /data/c. The job's 3 epochs keep the data that it was begun "
+                       "with. To train on all in further epochs, raise training.epochs and add --resume"));
+  EXPECT_EQ(Validate(ReportOfFiles({{"a", 8}, {"b", 4}, {"c", 0}})), "") << "its further epochs may have them";
+}
+
 TEST_F(MoreDataTest, FilesThatAreNotWhatTheyWereAreRefusedByName) {
   EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"b other bytes", 4}, {"c", 5}})), HasSubstr("/data/b has changed"));
   EXPECT_THAT(Validate(ReportOfFiles({{"a", 8}, {"b", 6}, {"c", 5}})), HasSubstr("/data/b has changed"));
@@ -255,6 +262,23 @@ TEST_F(MoreDataTest, EpochsThatAreAddedKeepTheDataOfThoseBefore) {
   EXPECT_FALSE(ResumeData(fewer, next, shape, true).grows) << "no epoch would have further data";
   EXPECT_EQ(ResumeData(further, next, shape, false).earlier, (std::vector<EarlierEpochs>{{3, 12, 7}}));
   EXPECT_EQ(ResumeData(further, next, grown, false).earlier, (std::vector<EarlierEpochs>{{2, 12, 7}, {3, 17, 8}}));
+}
+
+// Whatever the job was resumed with before: a folder whose text no release reads cannot be led any more.
+TEST_F(MoreDataTest, EarlierEpochsRise) {
+  JobSpec before = SmallJob(), job = before;
+  before.training.epochs = 5;
+  before.training.earlier = {{5, 12, 7}};
+  job.training.epochs = 8;
+  for (const DataShape& shape : {DataShape{17, 10, 8}, DataShape{12, 10, 7}}) {
+    const DataToResume next = ResumeData(job, before, shape, false);
+    EXPECT_TRUE(next.grows);
+    EXPECT_EQ(next.earlier, before.training.earlier) << "epochs 6 to 8 are the first that have other data";
+    job.training.earlier = next.earlier;
+    const auto read = ParseCanonicalJob(CanonicalJob(job));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->training.earlier, next.earlier);
+  }
 }
 
 TEST_F(MoreDataTest, CheckpointsOfEarlierEpochsAreOfThePlan) {

@@ -92,6 +92,17 @@ TEST_F(JournalTest, WhatIsSavedIsFoundByTheNext) {
   EXPECT_EQ(next->damage(), "");
 }
 
+// As JSON has them: each quote takes two bytes.
+TEST_F(JournalTest, TheLongestTextAndTheMostFilesAreReadBack) {
+  journal.record().job = std::string(kMaxTextBytes, '"');
+  journal.record().data->files.assign(kMostFilesTold, {std::string(kMaxFileName, '"'), UINT64_MAX, UINT64_MAX});
+  Advance();
+  const auto next = Load();
+  EXPECT_EQ(next->damage(), "");
+  EXPECT_EQ(next->record().job, journal.record().job);
+  EXPECT_EQ(next->record().data->files, journal.record().data->files);
+}
+
 TEST_F(JournalTest, OnlyWhatChangedIsWritten) {
   Advance();
   int ops = 0;

@@ -265,10 +265,22 @@ TEST_F(RejoiningTest, WhatItHoldsIsOfAJobWhoseDataGrew) {
     JobSpec other = job;
     if (examples > kTinyExamples) other.training.earlier.front().examples = kTinyExamples + 1;
     Rejoin(other, examples);
-    EXPECT_EQ(role_->Find(kKernel)->epoch, kEpoch) << "not the data that it knows, with others behind them";
+    EXPECT_EQ(role_->Find(kKernel), nullptr) << "not the data that it knows, with others behind them";
   }
   Serve(WireFormat::kFp32);
   Rejoin(job, kTinyExamples + 100);
+  EXPECT_EQ(role_->Find(kKernel)->epoch, kNext);
+  EXPECT_TRUE(PushedOf(LeaseId{Plan(job, kTinyExamples + 100).total_leases() - 1}).counted);
+}
+
+// A chief between the two found further data, and was killed before the ps heard of them.
+TEST_F(RejoiningTest, WhatItHoldsMayHaveGrownTwice) {
+  Serve(WireFormat::kFp32);
+  JobSpec job = TinyJob();
+  job.training.earlier = {{job.training.epochs, kTinyExamples, 7}, {job.training.epochs + 1, kTinyExamples + 50, 8}};
+  job.training.epochs += 2;
+  Rejoin(job, kTinyExamples + 100);
+  ASSERT_NE(role_->Find(kKernel), nullptr);
   EXPECT_EQ(role_->Find(kKernel)->epoch, kNext);
   EXPECT_TRUE(PushedOf(LeaseId{Plan(job, kTinyExamples + 100).total_leases() - 1}).counted);
 }

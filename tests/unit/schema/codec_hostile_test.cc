@@ -107,6 +107,21 @@ TEST(HostileHeaderTest, PlacementsNameServersThatAreThere) {
   EXPECT_EQ(placement({"ps-0", "ps-1"}, 0), "Placement: servers do not have one name and one endpoint each");
 }
 
+TEST(HostileHeaderTest, AReportNamesNoMoreFilesThanAChiefKeepsAndNoLongerNames) {
+  const auto report = [](size_t files, size_t name_bytes) {
+    FlatBufferBuilder fbb;
+    const auto names = fbb.CreateVectorOfStrings(std::vector<std::string>(files, std::string(name_bytes, 'x')));
+    const auto numbers = fbb.CreateVector(std::vector<uint64_t>(files, 1));
+    wire::DataReportBuilder builder(fbb);
+    builder.add_file_names(names);
+    builder.add_file_examples(numbers);
+    builder.add_file_fingerprints(numbers);
+    return Why(fbb, builder.Finish());
+  };
+  EXPECT_EQ(report(4097, 1), "DataReport: file_names has 4097 elements, of at most 4096");
+  EXPECT_EQ(report(2, 257), "DataReport: file_names has 257 bytes, of at most 256");
+}
+
 TEST(HostileHeaderTest, FileNamesStayInTheirFolder) {
   for (const char* name : {"", "..", "../ps-0.shard", "/etc/passwd", "a b"}) {
     FlatBufferBuilder fbb;

@@ -59,6 +59,16 @@ TEST(CodecLimitsTest, TextsThatAreTooManyAreNoticed) {
   EXPECT_EQ(Exceeded(heartbeat), "Heartbeat: a list has 131073 elements, of at most 131072");
 }
 
+TEST(CodecLimitsTest, AReportNamesSoManyFilesAndTheirNamesAreCut) {
+  DataReport report;
+  report.files.resize(kMostFilesTold + 1);
+  EXPECT_EQ(Exceeded(report), "DataReport: a list has 4097 elements, of at most 4096");
+  report.files.assign(kMostFilesTold, {std::string(kMaxFileName + 1, 'x'), 1, 1});
+  EXPECT_EQ(Exceeded(report), "");
+  const auto read = Decode(Encode(report));
+  EXPECT_EQ(std::get<DataReport>(*read).files.back().name, std::string(kMaxFileName, 'x'));
+}
+
 TEST(CodecLimitsTest, PayloadsThatAreTooLargeOrTooManyAreNoticed) {
   Push push;
   push.slices.resize(1);
