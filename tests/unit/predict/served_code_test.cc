@@ -28,7 +28,12 @@ class ServedCodeTest : public testing::Test {
     fs::create_directories(folder_.path() + "/job/python");
     fs::create_directories(folder_.path() + "/cache");
     fs::permissions(folder_.path() + "/cache", fs::perms::owner_all);
-    job_.python.module = "trainer.task";
+    const JobFileResult job = ParseJob("name: own\npython: {module: trainer.task, sha256: " + std::string(64, 'a') +
+                                           ", bytes: 1}\nmodel: {initializeFrom: /nowhere, variables: [{name: w, "
+                                           "shape: [2]}]}\ndata: {format: python, trainExamples: 10}\n",
+                                       "own");
+    for (const JobError& error : job.errors) ADD_FAILURE() << ToString(error);
+    job_ = job.job;
     Put("one = 1\n");
   }
   void Put(const std::string& program) {
