@@ -9,7 +9,7 @@ import tempfile
 import threading
 import unittest
 
-from cluster import LONG, TOOL, kill
+from cluster import LONG, TOOL, kill, wait_for_death
 from job_service import ServiceTest
 from own_code import HAS_TORCH
 from prediction_service import MODELS, Connection
@@ -144,13 +144,6 @@ class PythonPredictionsTest(ServiceTest):
             self.assertAlmostEqual(prediction["rating"], self.right[row["user"]], 5)
         return {prediction["pid"] for prediction in answer["predictions"]}
 
-    def wait_for_end_of(self, pid):
-        try:
-            while ") Z " not in pathlib.Path(f"/proc/{pid}/stat").read_text():
-                threading.Event().wait(0.01)
-        except (FileNotFoundError, ProcessLookupError):
-            return
-
     def log(self):
         return (self.root / "models/own/v1/python.log").read_text()
 
@@ -227,7 +220,7 @@ class PythonPredictionsTest(ServiceTest):
         (pid,) = self.check_right()
         for _ in range(3):
             os.kill(pid, signal.SIGKILL)
-            self.wait_for_end_of(pid)
+            wait_for_death(pid)
             (after,) = self.check_right()
             self.assertNotEqual(after, pid)
             pid = after
@@ -253,7 +246,7 @@ class PythonPredictionsTest(ServiceTest):
         (pid,) = self.check_right()
         kill(self.service.pid)
         self.service.end()
-        self.wait_for_end_of(pid)
+        wait_for_death(pid)
         self.start_service()
         self.assertNotEqual(self.check_right(), {pid})
 
@@ -277,7 +270,7 @@ class PythonPredictionsTest(ServiceTest):
         while not (log.exists() and "it starts" in log.read_text()):
             threading.Event().wait(0.01)
         self.service.signal(signal.SIGTERM)
-        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        self.assertEqual(self.service.finish()[0], 143, self.service.said)
         self.no_start.unlink()
         self.start_with(None)
         while not operation.get("done"):
@@ -285,7 +278,7 @@ class PythonPredictionsTest(ServiceTest):
         self.assertNotIn("error", operation, "it was not failed by the end of the service")
         self.check_right()
         self.service.signal(signal.SIGTERM)
-        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        self.assertEqual(self.service.finish()[0], 143, self.service.said)
         before = self.log().count("it starts")
         self.start_with("hang")  # now of a version that is ready, and asked for
         ask = ("POST", f"{MODELS}/own:predict", {"instances": ROWS})
@@ -295,19 +288,19 @@ class PythonPredictionsTest(ServiceTest):
             threading.Event().wait(0.01)
         self.assertEqual(self.predict([[[1, 2, 3], [4, 5, 6]]], "plain")[0], 200)
         self.service.signal(signal.SIGTERM)
-        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        self.assertEqual(self.service.finish()[0], 143, self.service.said)
         asks.join(LONG)
 
     def test_a_version_that_cannot_start_again_is_not_started_at_each_request(self):
         self.start_with(None)
         self.deploy("own", self.trained / "ratings")
         self.service.signal(signal.SIGTERM)
-        self.assertEqual(self.service.finish()[0], 0, self.service.said)
+        self.assertEqual(self.service.finish()[0], 143, self.service.said)
         self.start_with("never")
         before = self.log().count("it starts")
         requests = 20
         for _ in range(requests):
-            self.check_error(ROWS, 500, "RuntimeError: it does not start")
+            self.check_error(ROWS, 409, "RuntimeError: it does not start")
         self.assertLess(self.log().count("it starts") - before, requests / 2)
         self.no_start.unlink()
         while self.predict(ROWS)[0] != 200:

@@ -199,6 +199,13 @@ TEST_F(PythonPoolTest, SeveralProcessesAnswerAtATime) {
   hangs.join();
 }
 
+// Returns once it is dead, which the pool may not know yet.
+void KillWhole(int pid) {
+  kill(pid, SIGKILL);
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+}
+
 TEST_F(PythonPoolTest, OneThatIsKilledKeepsNobodyFromAnotherThatIsFree) {
   PythonServing how;
   how.processes = 2;
@@ -213,9 +220,7 @@ TEST_F(PythonPoolTest, OneThatIsKilledKeepsNobodyFromAnotherThatIsFree) {
   waits.join();
   const int first = PidOf(*pool);
   folder_.Write("hang", "");
-  kill(first, SIGKILL);
-  siginfo_t ended;
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(first), &ended, WEXITED | WNOWAIT), 0);
+  KillWhole(first);
   const absl::StatusOr<Json> predicted = Ask(*pool, "");
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   const int second = (*predicted)["predictions"][0];
@@ -223,7 +228,7 @@ TEST_F(PythonPoolTest, OneThatIsKilledKeepsNobodyFromAnotherThatIsFree) {
   // The start that hangs, since it was the first to begin, keeps this one from no start of its own.
   while (!fs::exists(folder_.path() + "/hangs")) std::this_thread::yield();
   fs::remove(folder_.path() + "/hang");
-  kill(second, SIGKILL);
+  KillWhole(second);
   EXPECT_NE(PidOf(*pool), second);
 }
 
