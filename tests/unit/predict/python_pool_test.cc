@@ -215,7 +215,7 @@ TEST_F(PythonPoolTest, OneThatIsKilledKeepsNobodyFromAnotherThatIsFree) {
   ASSERT_EQ(mkfifo((folder_.path() + "/go").c_str(), 0600), 0);
   std::thread waits([&] { EXPECT_TRUE(Ask(*pool, "wait").ok()); });
   while (!fs::exists(folder_.path() + "/waits")) std::this_thread::yield();
-  PidOf(*pool);  // of the other one, so both were started
+  PidOf(*pool);                                   // of the other one, so both were started
   std::ofstream(folder_.path() + "/go").close();  // which waits for the other end
   waits.join();
   const int first = PidOf(*pool);
