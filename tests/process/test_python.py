@@ -242,7 +242,7 @@ class PythonTest(OwnCodeTest):
         for number, (change, sentence) in enumerate([
             ("train = train.tensors[0][:900], train.tensors[1][:900]",
              "have 900 trainExamples here, and had 1000 when .*; every host with workers has to have the same data"),
-            ("downpour.__version__ = '9.9'", 'is of version "9.9" here, this worker of .*: install the one of this'),
+            ("downpour.__version__ = '9.9'", 'is of version "9.9" here, this program of .*: install the one of this'),
             ("sys.exit(3)", "exit code 3 before it called downpour.fit; this worker's log says why"),
         ]):  # fmt: skip
             with self.subTest(change=change):

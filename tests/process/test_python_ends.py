@@ -44,17 +44,17 @@ class PythonEndsTest(OwnCodeTest):
         refused(0, "the job of this folder has succeeded")
 
     def test_a_program_that_never_comes_to_fit_is_ended_by_max_running_time(self):
-        says = r"trainer.task has come to no model in the 3 s of scheduling.maxRunningTime: at trainer/task.py:2,"
-        self.write_package("import threading\nthreading.Event().wait()\n", scheduling={"maxRunningTime": "3s"})
+        says = r"trainer.task has come to no model in the 8 s of scheduling.maxRunningTime: at trainer/task.py:2,"
+        self.write_package("import threading\nthreading.Event().wait()\n", scheduling={"maxRunningTime": "8s"})
         self.assertRegex(self.refused(124), says)
         code, _, err = self.tool("check", self.job_file, *self.code())
         self.assertEqual(code, 124, err)
         self.assertRegex(err, says)
 
     def test_a_program_that_lets_no_other_thread_run_is_ended_too(self):
-        self.write_package("import re\nre.match('(a+)+$', 'a' * 80 + 'b')\n", scheduling={"maxRunningTime": "1s"})
+        self.write_package("import re\nre.match('(a+)+$', 'a' * 80 + 'b')\n", scheduling={"maxRunningTime": "6s"})
         said = self.refused(124)
-        self.assertRegex(said, r"(?s)task.py\", line 2 in .*in the 1 s of scheduling.maxRunningTime: the calls above")
+        self.assertRegex(said, r"(?s)task.py\", line 2 in .*in the 6 s of scheduling.maxRunningTime: the calls above")
 
     def test_a_step_that_hangs_is_named_once_the_time_is_over(self):
         hangs = """
@@ -64,7 +64,7 @@ class PythonEndsTest(OwnCodeTest):
                 threading.Event().wait()
             return cross_entropy(output, target)
         """
-        limit = {"maxRunningTime": "15s"}
+        limit = {"maxRunningTime": "40s"}
         self.write_package(DATA, hangs, FIT.replace("loss=cross_entropy", "loss=hangs"), scheduling=limit)
         run = self.start_python_run()
         self.assertEqual(run.finish()[0], 124, run.said)
