@@ -102,6 +102,14 @@ absl::StatusOr<std::string> GuessRecordFormat(const ByteSource& source) {
   return kCsvFormat;
 }
 
+absl::Status CheckFieldsAreIn(const std::vector<std::string>& known, absl::Span<const std::string> fields,
+                              const std::string& file) {
+  for (const std::string& field : fields) {
+    if (std::find(known.begin(), known.end(), field) == known.end()) return NoSuchField(file, field, known);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NoSuchField(const std::string& file, const std::string& field, const std::vector<std::string>& known) {
   const std::string meant = WhatWasMeant(field, known);
   const size_t shown = std::min(known.size(), kMostShown);

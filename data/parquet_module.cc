@@ -28,10 +28,7 @@ absl::StatusOr<const ParquetModule*> Load() {
         entry.status().message(), "; it needs the pyarrow that it was built with, in the same folder: ", kRebuild));
   }
   const ParquetModule* const module = reinterpret_cast<const ParquetModule* (*)()>(*entry)();
-  if (std::string(module->release) != Release()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " is of release ", module->release, ", this program of ", Release()));
-  }
+  if (absl::Status same = CheckRelease(path, module->release); !same.ok()) return same;
   if (WithoutPatch(module->arrow_built) != WithoutPatch(module->arrow_here)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " was built with pyarrow ", module->arrow_built,
                                                       ", and the one that is here is ", module->arrow_here, ": ",

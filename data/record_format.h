@@ -89,6 +89,8 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenRecordFile(const DataSpec& data,
 absl::StatusOr<std::string> GuessRecordFormat(const ByteSource& source);
 
 // For NewReader.
+absl::Status CheckFieldsAreIn(const std::vector<std::string>& known, absl::Span<const std::string> fields,
+                              const std::string& file);
 absl::Status NoSuchField(const std::string& file, const std::string& field, const std::vector<std::string>& known);
 
 }  // namespace downpour

@@ -110,10 +110,7 @@ absl::StatusOr<std::unique_ptr<RecordStream>> OpenRecordStream(const DataSpec& d
   if (RowGroupOpenerOf(data.format) != nullptr) {
     absl::StatusOr<std::unique_ptr<RowGroups>> groups = OpenRowGroups(data.format, source);
     if (!groups.ok()) return groups.status();
-    for (const std::string& field : wanted) {
-      const std::vector<std::string>& known = (*groups)->fields();
-      if (std::find(known.begin(), known.end(), field) == known.end()) return NoSuchField(source.name(), field, known);
-    }
+    if (absl::Status known = CheckFieldsAreIn((*groups)->fields(), wanted, source.name()); !known.ok()) return known;
     return std::make_unique<RowGroupStream>(source.name(), *std::move(groups), KeyWidthsOf(data), wanted,
                                             data.label.column.empty());
   }

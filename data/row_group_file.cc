@@ -139,10 +139,7 @@ size_t RowGroupFile::PieceOf(uint64_t record) const {
 }
 
 absl::Status RowGroupFile::CheckFields(absl::Span<const std::string> fields) const {
-  for (const std::string& field : fields) {
-    if (std::find(fields_.begin(), fields_.end(), field) == fields_.end()) return NoSuchField(path(), field, fields_);
-  }
-  return absl::OkStatus();
+  return CheckFieldsAreIn(fields_, fields, path());
 }
 
 absl::StatusOr<std::vector<ColumnValues>> RowGroupFile::Decode(const ColumnReader& columns, size_t piece,

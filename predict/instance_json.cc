@@ -27,10 +27,6 @@ absl::Status TooLong() {
                                             " bytes as instances, each with its names: send them in several requests"));
 }
 
-absl::Status TooMany(size_t most) {
-  return absl::OutOfRangeError(absl::StrCat("more than ", most, " rows: send them in several requests"));
-}
-
 std::string Quoted(std::string_view name) { return absl::StrCat("'", OneLine(name, kShown), "'"); }
 
 std::string TextOf(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -45,7 +41,7 @@ absl::StatusOr<std::string> Transposed(const dom::object& columns, size_t most_r
     if (element.get(values) != simdjson::SUCCESS) {
       return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(key), " is no list, with a value for each row"));
     }
-    if (values.size() > most_rows) return TooMany(most_rows);
+    if (values.size() > most_rows) return TooManyRows(most_rows);
     bytes += values.size() * (key.size() + kLeastOfField);
     if (bytes > kMostInstanceBytes) return TooLong();
     if (is_first) rows.assign(values.size(), "{");
@@ -198,7 +194,7 @@ absl::StatusOr<std::string> AnswerInstances(const InstancePredictor& predictor, 
   std::string instances;
   if (rows.get(list) == simdjson::SUCCESS) {
     count = list.size();
-    if (count > most_rows) return TooMany(most_rows);
+    if (count > most_rows) return TooManyRows(most_rows);
     instances = simdjson::to_string(list);
   } else if (by_columns && rows.get(columns) == simdjson::SUCCESS) {
     absl::StatusOr<std::string> transposed = Transposed(columns, most_rows, &count);

@@ -59,7 +59,7 @@ class RowReader {
   }
 
   absl::Status AddRow(const dom::element& row) {
-    if (store_.rows() == most_rows_) return TooMany();
+    if (store_.rows() == most_rows_) return TooManyRows(most_rows_);
     store_.AddRow();
     dom::object object;
     if (row.get(object) == simdjson::SUCCESS) return AddObject(object);
@@ -87,7 +87,7 @@ class RowReader {
       if (rows && values.size() != *rows) {
         return Wrong("column ", Quoted(key), " has ", Counted(values.size(), "row"), ", where the others have ", *rows);
       }
-      if (!rows && values.size() > most_rows_) return TooMany();
+      if (!rows && values.size() > most_rows_) return TooManyRows(most_rows_);
       for (size_t i = 0; !rows && i < values.size(); ++i) store_.AddRow();
       rows = values.size();
       size_t row = 0;
@@ -100,9 +100,6 @@ class RowReader {
   }
 
  private:
-  absl::Status TooMany() const {
-    return absl::OutOfRangeError(absl::StrCat("more than ", most_rows_, " rows: send them in several requests"));
-  }
   size_t row() const { return at_ ? *at_ : store_.rows() - 1; }
   std::string Here() const { return absl::StrCat("row ", row(), ": "); }
 

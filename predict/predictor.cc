@@ -37,6 +37,10 @@ absl::Status Signature::NoSuchInput(std::string_view name) const {
       meant.empty() && shown < names.size() ? absl::StrCat(" and ", names.size() - shown, " more") : ""));
 }
 
+absl::Status TooManyRows(size_t most) {
+  return absl::OutOfRangeError(absl::StrCat("more than ", most, " rows: send them in several requests"));
+}
+
 absl::Status WarmUp(const Predictor& predictor) {
   if (const InstancePredictor* own = predictor.instances(); own != nullptr) return own->AnswerExample();
   InputBatch batch{1, {}};

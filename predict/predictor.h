@@ -96,6 +96,9 @@ class Predictor {
   virtual uint64_t bytes_held() const = 0;
 };
 
+// OUT_OF_RANGE for a request that has more rows than `most`.
+absl::Status TooManyRows(size_t most);
+
 // Asks for one row of zeros and empty words, or for the example of the user's code, so that a version that cannot
 // answer is not put to use.
 absl::Status WarmUp(const Predictor& predictor);

@@ -121,8 +121,6 @@ void PythonPool::LookAfter(Process* process) {
 void PythonPool::StartAgain(Process* process, std::unique_lock<std::mutex>& hold) {
   process->state = State::kBeingStarted;
   hold.unlock();
-  std::unique_ptr<PythonChild> ended = std::move(process->child);
-  ended = nullptr;
   const absl::Status begun = Begin(process);
   hold.lock();
   if (!begun.ok()) {
@@ -136,7 +134,7 @@ void PythonPool::StartAgain(Process* process, std::unique_lock<std::mutex>& hold
   changed_.notify_all();
 }
 
-// With the lock held. Its process may live on until it is started again.
+// With the lock held. Its process is ended, if it has not.
 void PythonPool::Drop(Process* process) {
   const auto pause = kLeastPause * (1 << std::min(process->failures, 10));
   process->failures += 1;

@@ -51,9 +51,7 @@ absl::StatusOr<std::shared_ptr<PythonPredictor>> PythonPredictor::Open(const Loa
 }
 
 absl::StatusOr<nlohmann::json> PythonPredictor::PredictInstances(std::string_view instances, size_t count) const {
-  if (count > most_rows_) {
-    return absl::OutOfRangeError(absl::StrCat("more than ", most_rows_, " rows: send them in several requests"));
-  }
+  if (count > most_rows_) return TooManyRows(most_rows_);
   if (absl::Status started = pool_->Start(); !started.ok()) return started;
   absl::StatusOr<nlohmann::json> predicted =
       pool_->Ask(absl::StrCat("{\"predict\":{\"instances\":", std::string(instances), "}}"));

@@ -109,15 +109,9 @@ void Plan::Add(uint64_t epochs, uint64_t examples) {
   epochs_ += epochs;
 }
 
-const Plan::Stretch& Plan::Of(LeaseId lease) const {
-  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), ToNumber(lease),
-                                      [](uint64_t number, const Stretch& one) { return number < one.lease; });
-  return *std::prev(above);
-}
-
-const Plan::Stretch& Plan::OfEpoch(uint64_t epoch) const {
-  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), epoch,
-                                      [](uint64_t number, const Stretch& one) { return number < one.epoch; });
+const Plan::Stretch& Plan::StretchOf(uint64_t number, uint64_t Stretch::*first) const {
+  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), number,
+                                      [&](uint64_t wanted, const Stretch& one) { return wanted < one.*first; });
   return *std::prev(above);
 }
 
@@ -129,16 +123,14 @@ uint64_t Plan::EpochOf(LeaseId lease) const {
 }
 
 uint64_t Plan::EpochBegin(uint64_t epoch) const {
-  const Stretch& stretch = OfEpoch(epoch);
+  const Stretch& stretch = StretchOf(epoch, &Stretch::epoch);
   return stretch.lease + (epoch - stretch.epoch) * stretch.leases;
 }
 
-uint64_t Plan::ExamplesOfEpoch(uint64_t epoch) const { return OfEpoch(epoch).examples; }
+uint64_t Plan::ExamplesOfEpoch(uint64_t epoch) const { return StretchOf(epoch, &Stretch::epoch).examples; }
 
 double Plan::EpochsOf(uint64_t examples) const {
-  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), examples,
-                                      [](uint64_t number, const Stretch& one) { return number < one.example; });
-  const Stretch& stretch = *std::prev(above);
+  const Stretch& stretch = StretchOf(examples, &Stretch::example);
   const uint64_t of_epoch = std::max<uint64_t>(1, stretch.examples);
   return static_cast<double>(stretch.epoch) +
          static_cast<double>(examples - stretch.example) / static_cast<double>(of_epoch);
@@ -213,9 +205,7 @@ uint64_t Plan::GroupOf(LeaseId lease) const {
 }
 
 uint64_t Plan::GroupBegin(uint64_t group) const {
-  const auto above = std::upper_bound(stretches_.begin(), stretches_.end(), group,
-                                      [](uint64_t number, const Stretch& one) { return number < one.group; });
-  const Stretch& stretch = *std::prev(above);
+  const Stretch& stretch = StretchOf(group, &Stretch::group);
   const uint64_t within = group - stretch.group, of_epoch = GroupsOf(stretch);
   return stretch.lease + within / of_epoch * stretch.leases + within % of_epoch * group_size_;
 }

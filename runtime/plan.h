@@ -80,8 +80,9 @@ class Plan {
     uint64_t examples = 0, batches = 0, leases = 1;
   };
   void Add(uint64_t epochs, uint64_t examples);  // behind the epochs that there are; 0 epochs: no stretch
-  const Stretch& Of(LeaseId lease) const;        // also of the one behind the last
-  const Stretch& OfEpoch(uint64_t epoch) const;
+  // The last one before which no more than `number` of those lie. So what is behind all is of the last one.
+  const Stretch& StretchOf(uint64_t number, uint64_t Stretch::*first) const;
+  const Stretch& Of(LeaseId lease) const { return StretchOf(ToNumber(lease), &Stretch::lease); }
   uint64_t StepsBefore(const Stretch& stretch, uint64_t leases) const;     // in its first so many leases
   uint64_t GroupsOf(const Stretch& stretch) const;                         // of each epoch
   uint64_t Passed(Step step) const { return (step - 1) * step_batches_; }  // batches of its lease that come before

@@ -62,7 +62,7 @@ class Answers {
       const absl::StatusOr<std::string> row = AnswerLine(predictor, line);
       if (absl::IsUnavailable(row.status())) {
         return absl::UnavailableError(absl::StrCat(input, ":", number, ": ", std::string(row.status().message()),
-                                                   "; this and all rows behind it", " have no answer"));
+                                                   "; this and all rows behind it have no answer"));
       }
       if (row.ok()) {
         results << *row << "\n";

@@ -21,10 +21,7 @@ absl::StatusOr<const CudaModule*> Load() {
   const absl::StatusOr<void*> entry = LoadModule(kModule, path);
   if (!entry.ok()) return entry.status();
   const CudaModule* const module = reinterpret_cast<const CudaModule* (*)()>(*entry)();
-  if (std::string(module->release) != Release()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " is of release ", module->release, ", this program of ", Release()));
-  }
+  if (absl::Status same = CheckRelease(path, module->release); !same.ok()) return same;
   return module;
 }
 

@@ -26,8 +26,6 @@ bool MayBeLoaded(const std::string& path) {
 
 }  // namespace
 
-const char* Release() { return DOWNPOUR_VERSION; }
-
 std::string FindModule(const ModuleFile& module) {
   const std::string own = FolderOfProgram();
   const std::string built = absl::StrCat("../", module.built_in, "/");
@@ -45,6 +43,12 @@ absl::StatusOr<void*> LoadModule(const ModuleFile& module, const std::string& pa
   void* const entry = dlsym(library, module.entry);
   if (entry == nullptr) return absl::NotFoundError(absl::StrCat(path, " is no module of this project"));
   return entry;
+}
+
+absl::Status CheckRelease(const std::string& path, const std::string& release) {
+  if (release == DOWNPOUR_VERSION) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " is of release ", release, ", this program of " DOWNPOUR_VERSION));
 }
 
 }  // namespace downpour

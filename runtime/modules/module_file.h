@@ -16,9 +16,6 @@
 
 namespace downpour {
 
-// Of this program, which that of a module must be.
-const char* Release();
-
 struct ModuleFile {
   const char* file;
   const char* built_in;  // the folder below the build's root where the build puts it
@@ -32,5 +29,8 @@ std::string FindModule(const ModuleFile& module);
 
 // The module's entry.
 absl::StatusOr<void*> LoadModule(const ModuleFile& module, const std::string& path);
+
+// FAILED_PRECONDITION for a module whose release is not that of this program.
+absl::Status CheckRelease(const std::string& path, const std::string& release);
 
 }  // namespace downpour

@@ -14,6 +14,15 @@ import unittest.mock
 from cluster import TOOL, TRAIN_EXAMPLES, Process, ProcessTest, complete, free_port, kill, task_of, wait_for_death
 
 
+def held(pid):
+    """What a process has open. Files that it closes meanwhile are not among it."""
+    files = []
+    for file in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            files.append(os.readlink(file))
+    return files
+
+
 class RunTest(ProcessTest):
     def test_a_folder_for_sockets_whose_name_is_too_long_is_told_before_anything_starts(self):
         self.write_job()
@@ -83,7 +92,6 @@ class RunTest(ProcessTest):
         run = Process(self, ["/bin/sh", "-c", 'exec 9> "$1"; shift; exec "$@"', "sh", lock, *command])
         run.wait_for_line("chief at ")
         status = self.wait_until(complete)
-        held = lambda pid: [os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
         self.assertIn(str(lock), held(run.pid))
         for pid in (status["chief"]["pid"], *(task["pid"] for task in status["tasks"])):
             self.assertNotIn(str(lock), held(pid))
