@@ -5,7 +5,7 @@
     summary = job.wait()
     values = job.state_dict()
 
-docs/PYTHON.md in the repository has a walk through all calls.
+docs/PYTHON_JOBS.md in the repository has a walk through these calls, and docs/PYTHON.md one through those that train.
 """
 
 from typing import Any
