@@ -27,7 +27,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kTimeToEndMs = 1000;
-constexpr int kTimeToBeSeenMs = 200;    // from the end of its channel to its own, as others see them
+constexpr int kTimeToBeSeenMs = 5000;   // on a busy machine, from the end of its channel to its own, as others see them
 constexpr int kMostDepth = 32;          // levels of what it says
 constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
 constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first

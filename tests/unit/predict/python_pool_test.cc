@@ -191,12 +191,14 @@ TEST_F(PythonPoolTest, AnotherModelThanThatOfTheCheckpointIsRefused) {
 TEST_F(PythonPoolTest, SeveralProcessesAnswerAtATime) {
   PythonServing how;
   how.processes = 2;
-  how.call = std::chrono::seconds(20);
   const auto pool = Pool("", how);
   ASSERT_EQ(pool->Start(), absl::OkStatus());
-  std::thread hangs([&] { EXPECT_FALSE(Ask(*pool, "hang").ok()); });
+  ASSERT_EQ(mkfifo((folder_.path() + "/go").c_str(), 0600), 0);
+  std::thread waits([&] { EXPECT_TRUE(Ask(*pool, "wait").ok()); });
+  while (!fs::exists(folder_.path() + "/waits")) std::this_thread::yield();
   for (int i = 0; i < 5; ++i) PidOf(*pool);
-  hangs.join();
+  std::ofstream(folder_.path() + "/go").close();  // which waits for the other end
+  waits.join();
 }
 
 // Returns once it is dead, which the pool may not know yet.

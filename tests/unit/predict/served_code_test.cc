@@ -75,7 +75,7 @@ TEST_F(ServedCodeTest, AStageMeanwhileIsNoDamage) {
   Put("two = 2\n");
   folder_.Write("job/python/job.json", CanonicalJob(job_));
   EXPECT_TRUE(HasCodeOfItsJob(folder_.path() + "/job"));
-  constexpr int kStages = 20;
+  constexpr int kStages = 8;
   std::atomic<int> finds = 0;
   std::thread stages([&] {
     for (int i = 1; i <= kStages; ++i) {
