@@ -269,7 +269,8 @@ class MoreDataResumeTest : public ChiefResumeTest {
     DataReport report{worker.id, examples, ChiefHarness::kEvalExamples, 0, ""};
     report.eval_fingerprint = ChiefHarness::kEvalFingerprint;
     report.files = {{"a", ChiefHarness::kTrainExamples, ChiefHarness::kTrainFingerprint}};
-    if (examples > ChiefHarness::kTrainExamples) report.files.push_back({"b", examples, 1});
+    if (examples > ChiefHarness::kTrainExamples) report.files.push_back({"b", std::min(examples, kMore), 1});
+    if (examples > kMore) report.files.push_back({"c", examples, 2});
     report.fingerprint = MixAll(report.files.back().fingerprint, report.eval_fingerprint);
     cluster->Say(worker.control, report);
   }
