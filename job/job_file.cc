@@ -76,6 +76,20 @@ JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
   return result;
 }
 
+DataSectionResult ParseDataSection(const std::string& text) {
+  DataSectionResult result;
+  JobErrors errors("");
+  const YamlTree tree = ReadYaml(text);
+  for (const YamlError& error : tree.errors) errors.Add(error);
+  if (tree.errors.empty()) ReadData(tree.root, errors, &result.data, LabelIs::kOptional);
+  if (result.data.format == kPythonFormat) {
+    errors.Add(tree.root, "data.format", absl::StrCat(kPythonFormat, " has no files; name a format that has"));
+  }
+  result.errors = errors.Take();
+  for (JobError& error : result.errors) error.line = 0;
+  return result;
+}
+
 absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text) {
   JobFileResult result = ParseJob(text, "job");
   if (!result.ok()) return absl::InvalidArgumentError(ToString(result.errors.front()));

@@ -48,6 +48,14 @@ JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
 // Errors: those of `result`, for a path that cannot travel: one that is not UTF-8, or longer than 4,096 bytes.
 void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result);
 
+// What a job file says under `data`, alone: for who reads examples and has no job. There may be no label, and no eval.
+// Errors: by their keys, such as data.columns.0.name, without a place in the text.
+struct DataSectionResult {
+  DataSpec data;                 // meaningful only without errors; paths are as they were given
+  std::vector<JobError> errors;  // at most 100
+};
+DataSectionResult ParseDataSection(const std::string& text);
+
 // The job with all defaults filled in, as JSON with sorted keys: what travels in Welcome and stands in a manifest.
 // ParseJob(CanonicalJob(j)) gives j again, and equal jobs give equal texts.
 std::string CanonicalJob(const JobSpec& job);

@@ -42,7 +42,8 @@ void CheckOwnModel(const YamlNode& root, const JobSpec& job, JobErrors& errors);
 // `data`: which has the columns that inputs may name.
 void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& data, JobErrors& errors,
                ModelSpec* model);
-void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data);
+enum class LabelIs { kNeeded, kOptional };  // of records
+void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data, LabelIs label = LabelIs::kNeeded);
 // The columns of an input of data with records, which give it its shape.
 void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input);
 

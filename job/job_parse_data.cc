@@ -289,7 +289,7 @@ void RefuseKeys(MapReader& reader, const std::vector<const char*>& keys, const s
 
 }  // namespace
 
-void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
+void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data, LabelIs label_is) {
   MapReader reader(node, "data", errors);
   const std::vector<std::string> formats = {kIdxFormat,      kCsvFormat,      kCriteoFormat,  kJsonFormat,
                                             kLibsvmFormat,   kTfRecordFormat, kParquetFormat, kCifar10Format,
@@ -298,7 +298,8 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   const bool is_python = data->format == kPythonFormat;
   if (data->has_records()) {
     ReadColumns(reader.Require("columns"), errors, data);
-    if (const YamlNode* label = reader.Require("label")) ReadLabel(*label, errors, &data->label);
+    const YamlNode* label = label_is == LabelIs::kNeeded ? reader.Require("label") : reader.Find("label");
+    if (label != nullptr) ReadLabel(*label, errors, &data->label);
     reader.Integer("skip", 0, kMostCount, &data->skip);
     data->order = DataOrder::kBlocks;
     if (data->format == kParquetFormat) data->block_examples = kParquetBlock;

@@ -10,6 +10,7 @@ docs/PYTHON_JOBS.md in the repository has a walk through these calls, and docs/P
 
 from typing import Any
 
+from downpour import data
 from downpour.errors import (
     DownpourError,
     JobCancelled,
@@ -48,6 +49,7 @@ __all__ = [
     "ToolError",
     "ToolNotFound",
     "TrainingError",
+    "data",
     "fit",
     "is_master",
     "push",

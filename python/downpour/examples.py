@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import numpy
 
 from downpour import data_kinds, rows
+from downpour.data import Rows
 from downpour.errors import TrainingError, kind_of
 
 Collate = Callable[[list], Any]
@@ -40,7 +41,8 @@ class Examples:
             are_rows = True
         data_kinds.refuse(data, argument)
         data = data if are_rows else _with_arrays(data)
-        self._are_rows = are_rows or _are_rows(data)
+        self._makes_batches = isinstance(data, Rows)
+        self._are_rows = are_rows or (not self._makes_batches and _are_rows(data))
         if self._are_rows:
             data = map_arrays(lambda array: rows.positional(array, argument), data)
         elif hasattr(data, "iloc") and hasattr(data, "to_numpy"):
@@ -52,15 +54,18 @@ class Examples:
         self.count = _rows_of(data) if self._are_rows else _length(data, argument)
         if self.count < 1:
             raise TrainingError(f"{argument} has no example: give it one or more")
+        self.settings = data.settings if self._makes_batches else {}  # of the job that trains on it
 
     def batch(self, numbers: Sequence[int], seed: int) -> Any:
         """The batch of the examples of these numbers. All random draws from here on begin with `seed`."""
         seed_all(seed)
         if self._collate is not None:
-            return self._collate([self._item(number) for number in numbers])
+            return self._collate(self._items(numbers))
+        if self._makes_batches:
+            return map_arrays(self._array, self._data.batch(numbers))
         if self._are_rows:  # the same batch, at once
             return map_arrays(lambda array: self._array(rows.at(array, numbers)), self._data)
-        items = [self._item(number) for number in numbers]
+        items = self._items(numbers)
         stack = sys.modules["torch"].utils.data.default_collate if self._tensors else _stack
         try:
             try:
@@ -84,10 +89,12 @@ class Examples:
                 'tensors: give numbers, such as by .astype("int64") or .astype("float32")'
             ) from error
 
-    def _item(self, number: int) -> Any:
-        if not self._are_rows:
-            return self._data[number]
-        return map_arrays(lambda array: rows.at(array, [number])[0], self._data)
+    def _items(self, numbers: Sequence[int]) -> list:
+        if self._are_rows:
+            return [map_arrays(lambda array: rows.at(array, [number])[0], self._data) for number in numbers]
+        if hasattr(self._data, "__getitems__"):  # as a DataLoader asks whoever reads several at once better than one
+            return list(self._data.__getitems__(list(numbers)))
+        return [self._data[number] for number in numbers]
 
 
 @contextlib.contextmanager

@@ -17,10 +17,10 @@ import numpy
 from downpour import training
 from downpour.arguments import refuse_others_of_keras
 from downpour.errors import TrainingError
-from downpour.examples import Examples, map_arrays
+from downpour.examples import map_arrays
 from downpour.job_settings import beaten_by
 from downpour.keras_callbacks import settings_of_callbacks
-from downpour.keras_data import columns, parts_of, weighted
+from downpour.keras_data import columns, examples, has_weights, parts_of, weighted
 from downpour.keras_optimizers import settings_of
 from downpour.keras_tables import Embedding as Embedding
 from downpour.keras_tables import add_gradients, layers_of
@@ -85,10 +85,11 @@ def fit(
     settings = beaten_by({"training.optimizer": own}, settings)
     train, judged = parts_of(columns(x, y, sample_weight), validation_data, validation_split)
     train = weighted(train, class_weight)
-    data = Examples(train, None, False, "x", are_rows=True)
-    evaluation = None if judged is None else Examples(judged, None, False, "validation_data", are_rows=True)
+    data = examples(train, "x")
+    evaluation = None if judged is None else examples(judged, "validation_data")
+    settings = beaten_by(settings, data.settings)
     probe = data.batch(range(min(data.count, 8)), 0)
-    metrics = adapter.metrics(probe, is_weighted=len(train) == 3 or len(judged or ()) == 3)
+    metrics = adapter.metrics(probe, is_weighted=has_weights(train) or has_weights(judged))
     with adapter.unchanged():
         outcome = adapter.compute(probe)
         adapter.check_loss(outcome.loss)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 import keras
 import numpy
 
 from downpour import data_kinds, rows
+from downpour.data import Rows
 from downpour.errors import TrainingError, kind_of
-from downpour.examples import map_arrays
+from downpour.examples import Examples, map_arrays
 
 
-def columns(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
-    """(x, y, sample_weight), or what of it there is, of NumPy's arrays and SciPy's sparse matrices."""
+Columns = Union[tuple, Rows]
+
+
+def columns(x: Any, y: Any = None, sample_weight: Any = None) -> Columns:
+    """(x, y, sample_weight), or what of it there is, of NumPy's arrays and SciPy's sparse matrices. Rows of files have
+    x and y, and stay as they are."""
+    if isinstance(x, Rows):
+        return _labelled(x, y is not None or sample_weight is not None)
     data_kinds.refuse(x, "x", "x and y")
     x, y = _arrays_of(x), None if y is None else _arrays_of(y)
     if sample_weight is None:
@@ -26,8 +33,20 @@ def columns(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
     return x, y, map_arrays(lambda _: weight, y) if isinstance(weight, numpy.ndarray) else weight
 
 
-def parts_of(data: tuple, validation_data: Any, validation_split: float) -> tuple[tuple, Optional[tuple]]:
+def _labelled(data: Rows, has_more: bool) -> Rows:
+    if data.label is None:
+        raise TrainingError("the rows have no label: name one where they are opened")
+    if has_more:
+        raise TrainingError("the rows have their labels: leave y and sample_weight out")
+    return data
+
+
+def parts_of(data: Columns, validation_data: Any, validation_split: float) -> tuple[Columns, Optional[Columns]]:
     """What is trained, and what is evaluated or None, of columns and what model.fit takes by these names."""
+    if isinstance(validation_data, Rows):
+        return data, _labelled(validation_data, False)
+    if validation_data is None and validation_split and isinstance(data, Rows):
+        raise TrainingError("rows of files are not split: give others as validation_data (downpour data split)")
     if validation_data is None:
         return _split(data, validation_split) if validation_split else (data, None)
     data_kinds.refuse(validation_data, "validation_data", "(x, y)")
@@ -48,10 +67,12 @@ def _split(data: tuple, share: float) -> tuple[tuple, tuple]:
     return map_arrays(lambda array: array[:at], data), map_arrays(lambda array: array[at:], data)
 
 
-def weighted(data: tuple, class_weight: Optional[Mapping[int, float]]) -> tuple:
+def weighted(data: Columns, class_weight: Optional[Mapping[int, float]]) -> Columns:
     """With the weight of its class, as model.fit gives it, as that of each example. A class without one has 1."""
     if class_weight is None:
         return data
+    if isinstance(data, Rows):
+        raise TrainingError("rows of files have no class_weight: leave it out, or give arrays")
     if len(data) != 2:
         raise TrainingError("class_weight needs y, and takes the place of sample_weight: give one of the two")
     y = data[1]
@@ -63,6 +84,15 @@ def weighted(data: tuple, class_weight: Optional[Mapping[int, float]]) -> tuple:
     found, places = numpy.unique(numpy.round(y).astype("int64"), return_inverse=True)
     weights = numpy.array([class_weight.get(int(one), 1.0) for one in found], "float32")
     return (*data, weights[places])
+
+
+def has_weights(data: Optional[Columns]) -> bool:
+    """Of examples."""
+    return isinstance(data, tuple) and len(data) == 3
+
+
+def examples(data: Columns, argument: str) -> Examples:
+    return Examples(data, None, False, argument, are_rows=isinstance(data, tuple))
 
 
 def _is_weight(value: Any) -> bool:

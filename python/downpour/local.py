@@ -16,6 +16,9 @@ from downpour.run import Batch, Run, Sums
 from downpour.variables import Memory
 
 
+_LEASE_BATCHES = 16  # where a job says nothing else
+
+
 class History(list):
     """A dict an epoch: epoch, loss, and where there is an evaluation evalLoss, evalAccuracy and the metrics.
 
@@ -59,7 +62,7 @@ class Local(Mode):
     def steps(self, run: Run) -> Iterator[list[Batch]]:
         draws = numpy.random.Generator(numpy.random.PCG64(run.settings.get("seed", 1)))
         for epoch in range(1, self._epochs + 1):
-            order = draws.permutation(run.train.count)
+            order = _order(run, draws, self._size)
             self._sums = Sums()
             self._run = run
             for first in range(0, run.train.count, self._size):
@@ -94,6 +97,21 @@ class Local(Mode):
         self._optimizer.apply()
         if self._run.rows is not None and not self._tables.push(self._run.rows.blocks):
             self._optimizer.skip()
+
+
+def _order(run: Run, draws: numpy.random.Generator, size: int) -> numpy.ndarray:
+    """Of the examples of an epoch. That of `blocks` is as in a job: whole blocks in any order, behind them what is no
+    whole one, then those of each lease among themselves."""
+    count = run.train.count
+    if run.settings.get("data.order") != "blocks":
+        return draws.permutation(count)
+    block = run.settings.get("data.blockExamples", 128)
+    whole = draws.permutation(count // block)[:, None] * block + numpy.arange(block)
+    order = numpy.append(whole.reshape(-1), numpy.arange(count // block * block, count))
+    lease = size * run.settings.get("training.leaseBatches", _LEASE_BATCHES)
+    for first in range(0, count, lease):
+        draws.shuffle(order[first : first + lease])
+    return order
 
 
 def line_of(entry: dict[str, Any]) -> str:

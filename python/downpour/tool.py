@@ -35,12 +35,14 @@ class Tool:
             )
         self.path = os.path.abspath(found)
 
-    def start(self, words: Sequence[str], stdout: Any, stderr: Any) -> subprocess.Popen[bytes]:
-        """The child that runs `downpour WORDS`. Raises ToolNotFound if the program cannot be started."""
+    def start(
+        self, words: Sequence[str], stdout: Any, stderr: Any, stdin: Any = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        """The child that runs `downpour WORDS`. Its pipes have no buffers. Raises ToolNotFound if the program cannot be
+        started."""
+        ends = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         try:
-            return subprocess.Popen(
-                [self.path, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
-            )
+            return subprocess.Popen([self.path, *words], bufsize=0, start_new_session=True, **ends)
         except OSError as error:
             raise ToolNotFound(f"{self.path} cannot be started: {error.strerror}; name another tool") from error
 

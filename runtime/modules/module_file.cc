@@ -18,23 +18,29 @@ std::string FolderOfProgram() {
   return program.substr(0, program.find_last_of('/') + 1);
 }
 
-bool MayBeLoaded(const std::string& path) {
-  struct stat program, library;
-  if (stat("/proc/self/exe", &program) != 0 || stat(path.c_str(), &library) != 0) return false;
-  return library.st_uid == 0 || library.st_uid == geteuid() || library.st_uid == program.st_uid;
+bool IsOurs(const std::string& path) {
+  struct stat program, file;
+  if (access(path.c_str(), R_OK) != 0 || stat("/proc/self/exe", &program) != 0 || stat(path.c_str(), &file) != 0) {
+    return false;
+  }
+  return file.st_uid == 0 || file.st_uid == geteuid() || file.st_uid == program.st_uid;
 }
 
 }  // namespace
 
-std::string FindModule(const ModuleFile& module) {
+std::string FindBeside(const std::string& file, const std::string& built_in) {
   const std::string own = FolderOfProgram();
-  const std::string built = absl::StrCat("../", module.built_in, "/");
-  for (const std::string& folder :
-       {own, own + built, own + "../" + built, own + "../../" + built, std::string(DOWNPOUR_MODULE_DIR "/")}) {
-    const std::string path = folder + module.file;
-    if (access(path.c_str(), R_OK) == 0 && MayBeLoaded(path)) return path;
+  const std::string built = absl::StrCat("../", built_in, "/");
+  for (const std::string& folder : {own, own + built, own + "../" + built, own + "../../" + built}) {
+    if (IsOurs(folder + file)) return folder + file;
   }
   return "";
+}
+
+std::string FindModule(const ModuleFile& module) {
+  const std::string installed = absl::StrCat(DOWNPOUR_MODULE_DIR "/", module.file);
+  const std::string beside = FindBeside(module.file, module.built_in);
+  return beside.empty() && IsOurs(installed) ? installed : beside;
 }
 
 absl::StatusOr<void*> LoadModule(const ModuleFile& module, const std::string& path) {

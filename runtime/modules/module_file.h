@@ -22,9 +22,12 @@ struct ModuleFile {
   const char* entry;     // the function that it offers itself by
 };
 
-// The path of the module: beside the program, where the build puts it for programs and for tests, or where it is
-// installed. Empty: it is nowhere. A module is not taken from just anybody who may write where it is looked for: its
-// owner is root, this user, or the owner of the program.
+// The path of a file that came with this program: beside it, or in the folder `built_in` below the root of the build
+// where the program lies. Empty: it is nowhere. It is not taken from just anybody who may write where it is looked for:
+// its owner is root, this user, or the owner of the program.
+std::string FindBeside(const std::string& file, const std::string& built_in);
+
+// The path of the module, likewise, or where modules are installed.
 std::string FindModule(const ModuleFile& module);
 
 // The module's entry.

@@ -12,6 +12,7 @@ from test_keras import BACKENDS, KERAS, MODEL, ChildTest
 
 if KERAS:
     import numpy
+    from cluster import TOOL
 
 FIT = MODEL + """
 import json, downpour.keras
@@ -41,6 +42,20 @@ else:
     last = dict(history[-1])
     last["accuracy"] = last.pop("evalAccuracy", last.get("accuracy"))
 print(json.dumps([last, [keras.ops.convert_to_numpy(v).tolist() for v in model.trainable_variables]]))
+"""
+# The same data as rows of a file, with and without the label.
+FILES = """
+import downpour
+path = sys.argv[2] + ".csv"
+numpy.savetxt(path, numpy.column_stack([x, y[:, 0]]), delimiter=",", header="a,b,c,d,e,f,y", comments="",
+              fmt=["%.9g"] * 6 + ["%d"])
+rows = downpour.data.csv(path, list("abcdef"), "y")
+bare = downpour.data.csv(path, list("abcdef"))
+"""
+ROWS = MODEL + FILES + """
+import json, downpour.keras
+_, history = downpour.keras.fit(model, rows, validation_data=rows, epochs=8, batch_size=16, verbose=0)
+print(json.dumps([history, model.evaluate(x, y, verbose=0, batch_size=120)]))
 """
 CALLBACKS = [
     ("EarlyStopping()", {"training.stopEarly": {"metric": "loss", "patience": 1, "minDelta": 0.0}}),
@@ -127,6 +142,12 @@ REFUSALS = [
      "validation_split is 0.999, which leaves one part of 120 rows empty"),
     ("options['validation_data'] = x", r"validation_data is a ndarray: give \(x, y\) or \(x, y, sample_weight\)"),
     ("options['validation_freq'] = [1, 3]", r"validation_freq is \[1, 3\], but must be a whole number"),
+    ("x, y = rows, None; options['validation_data'] = bare", "the rows have no label: name one"),
+    ("x, y = bare, None", "the rows have no label: name one"),
+    ("x = rows", "the rows have their labels: leave y and sample_weight out"),
+    ("x, y = rows, None; options['class_weight'] = {0: 2}", "rows of files have no class_weight"),
+    ("x, y = rows, None; del options['validation_data']; options['validation_split'] = 0.5",
+     "rows of files are not split: give others as validation_data"),
     ("options['shuffle'] = False", "fit takes no shuffle=: leave it out: a job draws the order"),
     ("options['initial_epoch'] = 3", "fit takes no initial_epoch=: leave it out: a job continues by --resume"),
     ("options['steps_per_epoch'] = 5", "fit takes no steps_per_epoch=: leave it out: an epoch is each example once"),
@@ -213,10 +234,19 @@ options.update(epochs=60, validation_freq=2, callbacks=keras.callbacks.EarlyStop
         self.assertEqual(evaluated.index(min(evaluated)), len(evaluated) - 4)
         self.assertAlmostEqual(loss, min(evaluated), delta=1e-3 * loss)
 
+    def test_rows_of_files_have_x_and_y(self):
+        self.environment["DOWNPOUR_TOOL"] = TOOL
+        self.write(ROWS)
+        history, (loss, accuracy, _) = json.loads(self.alone("adam", str(self.folder / "rows")).splitlines()[-1])
+        self.assertAlmostEqual(history[-1]["evalLoss"], loss, delta=1e-4)
+        self.assertAlmostEqual(history[-1].get("accuracy", history[-1].get("evalAccuracy")), accuracy, delta=1e-6)
+        self.assertLess(loss, history[0]["evalLoss"] / 1.5)
+
     def test_each_other_is_refused_in_one_sentence_with_the_remedy(self):
         (self.folder / "changes").write_text(json.dumps([change for change, _ in REFUSALS]))
         before = FIT.partition("{change}")[0]
-        self.write(before + ALL_REFUSALS)
+        self.environment["DOWNPOUR_TOOL"] = TOOL
+        self.write(before + FILES + ALL_REFUSALS)
         said = self.alone("sgd", str(self.folder / "changes"))
         for number, (change, sentence) in enumerate(REFUSALS):
             with self.subTest(change=change):

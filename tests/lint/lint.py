@@ -43,7 +43,7 @@ MAY_INCLUDE = {
     "chief_known": PURE | {"chief_known"},
     "chief_folder": PURE | {"chief_known", "chief_folder"},
     "chief": PURE | {"chief_known", "chief_folder", "chief"},
-    "python_child": DRIVERS | {"tensor", "optimizer", "model", "worker", "python_child"},
+    "python_child": DRIVERS | {"modules", "tensor", "optimizer", "model", "worker", "python_child"},
     "cluster": DRIVERS | {"cluster"},
     "checkpoint": PURE | {"posix", "tensor", "ps", "chief_known", "chief_folder", "cluster", "checkpoint"},
     "predict": PURE | {"posix", "tensor", "data", "model", "ps", "checkpoint", "python_child", "predict"},

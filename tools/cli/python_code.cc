@@ -25,6 +25,7 @@
 #include "schema/sha256.h"
 #include "schema/text.h"
 #include "tools/cli/python_packages.h"
+#include "worker/python/python_child.h"
 
 namespace downpour {
 namespace {
@@ -59,9 +60,10 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   job.takes_one_example = description.value("takesOneExample", true);
   job.entries = {JobEntry("python", python), JobEntry("model.variables", description.at("variables")),
                  JobEntry("model.classes", description.at("classes")),
-                 JobEntry("data", {{"format", kPythonFormat},
-                                   {"trainExamples", description.at("trainExamples")},
-                                   {"evalExamples", description.at("evalExamples")}})};
+                 // Each by itself, so that a file may say in which order they are.
+                 JobEntry("data.format", kPythonFormat),
+                 JobEntry("data.trainExamples", description.at("trainExamples")),
+                 JobEntry("data.evalExamples", description.at("evalExamples"))};
   if (const Json tables = description.value("tables", Json::array()); !tables.empty()) {
     job.entries.push_back(JobEntry("model.tables", tables));
   }
@@ -103,6 +105,7 @@ absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std
   const char* trial = std::getenv("CLOUD_ML_TRIAL_ID");
   const std::string text = TfConfigOf(job, {.type = TaskType::kChief, .trial = trial == nullptr ? "" : trial});
   for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) spec.environment.emplace_back(name, text);
+  NameTool(&spec);
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<int> status = RunToItsEnd(spec);
   if (!status.ok()) return status.status();

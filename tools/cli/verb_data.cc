@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@
 #include "job/job_names.h"
 #include "schema/text.h"
 #include "tools/cli/data_job.h"
+#include "tools/cli/data_rows.h"
 #include "tools/cli/data_split.h"
 #include "tools/cli/data_stats.h"
 #include "tools/cli/record_stats.h"
@@ -310,8 +312,10 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
       ->expected(2, kMostSets)
       ->capture_default_str();
   split->add_option("--seed", file->seed, "Another seed cuts otherwise; the same one the same")->capture_default_str();
+  CLI::App* rows = app.add_subcommand("rows", "Answer another program with rows by their numbers (data_rows.h)");
   app.require_subcommand(1);
   return [=]() -> int {
+    if (rows->parsed()) return AnswerRows(std::cin, streams.out);
     if (draw->parsed()) return WriteDigits(*digits, streams);
     if (index->parsed()) return IndexFiles(*file, streams);
     if (split->parsed()) return SplitFile(*file, streams);

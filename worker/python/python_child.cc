@@ -11,12 +11,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/modules/module_file.h"
 #include "runtime/posix/code_cache.h"
-#include "runtime/process/child.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
 #include "worker/python/question_size.h"
@@ -43,6 +44,12 @@ bool IsSet(const Json& object, const char* key) {
 }
 
 }  // namespace
+
+void NameTool(ChildSpec* spec) {
+  constexpr const char* kNamed = "DOWNPOUR_TOOL";
+  const std::string tool = std::getenv(kNamed) == nullptr ? FindBeside("downpour", "tools") : "";
+  if (!tool.empty()) spec->environment.emplace_back(kNamed, tool);
+}
 
 absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
                                                                 const std::string& folder, Sizes sizes) {
@@ -77,6 +84,7 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
     spec.kept.push_back(rows.file());
   }
   spec.argv.emplace_back("--");
+  NameTool(&spec);
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<pid_t> pid = StartChild(spec);

@@ -35,6 +35,7 @@
 #include "absl/status/statusor.h"
 #include "job/job.h"
 #include "runtime/posix/fd.h"
+#include "runtime/process/child.h"
 #include "runtime/process/group_guard.h"
 #include "worker/python/shared_bytes.h"
 
@@ -52,6 +53,10 @@ struct PythonOptions {
   int out = -1;                                                       // gets what it prints; -1: this process's stderr
   int stop = -1;  // once this can be read, no answer is waited for any more; -1: there is no such thing
 };
+
+// Lets Python code read files by the tool that came with this program (downpour.data), unless the environment names
+// another one.
+void NameTool(ChildSpec* spec);
 
 class PythonChild {
  public:
