@@ -48,7 +48,8 @@ def main(words: list[str]) -> NoReturn:
         _run(options)
         raise SystemExit
     except SystemExit as ended:
-        if ended.code not in (None, 0):
+        answers = isinstance(work, serving.Serve) and work.has_begun  # so that no end is a good one
+        if answers or ended.code not in (None, 0):
             if work is not None and work.has_begun:
                 _tell(ended, work, f"SystemExit: {ended.code}")
             raise

@@ -13,6 +13,7 @@ import numpy
 from downpour.errors import InstanceError, TrainingError, kind_of
 
 _SHOWN = 80  # characters of a value, in an error
+_MOST_LEVELS = 24  # of a prediction: who reads it takes 32 of the whole message
 
 
 class Types:
@@ -23,8 +24,9 @@ class Types:
         self._known = known
         self._whole = whole
 
-    def of(self, name: str, array: numpy.ndarray) -> numpy.dtype:
-        usual = {"b": numpy.bool_, "f": numpy.float32}.get(array.dtype.kind, self._whole)
+    def of(self, name: str, sent: numpy.dtype) -> numpy.dtype:
+        """`sent`: the type of what the request has."""
+        usual = {"b": numpy.bool_, "f": numpy.float32}.get(sent.kind, self._whole)
         return numpy.dtype(self._known.get(name, usual))
 
 
@@ -139,13 +141,25 @@ def _array(values: list, name: str, types: Types) -> numpy.ndarray:
                 "rows of one shape in a request"
             )
         arrays.append(array)
-    all_rows = numpy.stack(arrays)
-    kind = types.of(name, all_rows)
-    converted = all_rows.astype(kind)
-    if kind.kind in "iu" and (converted != all_rows).any():
-        row = int((converted != all_rows).reshape(len(values), -1).any(axis=1).argmax())
-        raise InstanceError(f"row {row}: {which}has a number that {kind} does not have: give whole numbers")
-    return converted
+    kind = types.of(name, numpy.result_type(*arrays))
+    rows = []
+    for row, array in enumerate(arrays):
+        # A float beside whole numbers of 64 bits makes floats of them, which have 53.
+        sent = array if array.dtype.kind != "f" or kind.kind == "f" else numpy.asarray(values[row], object)
+        try:
+            with numpy.errstate(over="ignore", invalid="ignore"):
+                rows.append(sent.astype(kind))
+        except (OverflowError, ValueError):
+            raise _not_of(kind, row, which) from None
+        is_lost = numpy.isinf(rows[-1]) & numpy.isfinite(sent) if kind.kind == "f" else rows[-1] != sent
+        if kind.kind in "iuf" and numpy.any(is_lost):
+            raise _not_of(kind, row, which)
+    return numpy.stack(rows)
+
+
+def _not_of(kind: numpy.dtype, row: int, which: str) -> InstanceError:
+    give = "give smaller ones" if kind.kind == "f" else "give whole numbers"
+    return InstanceError(f"row {row}: {which}has a number that {kind} does not have: {give}")
 
 
 def rows_of(answer: Any, count: int) -> list:
@@ -173,14 +187,18 @@ def _wrong(answer: Any, count: int) -> NoReturn:
     raise TrainingError(f"predict returned {what} for {instances}: return a list with a prediction for each")
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, level: int = 0) -> Any:
     """As JSON has it: arrays and tensors as lists."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise TrainingError("a prediction has a whole number of more than 64 bits: return a float or a text")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
+    if level > _MOST_LEVELS:
+        raise TrainingError(f"a prediction has more than {_MOST_LEVELS} lists and dicts in each other: return fewer")
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(one, level + 1) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(one, level + 1) for one in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if callable(getattr(value, "detach", None)):  # of torch

@@ -148,8 +148,8 @@ class Serve(modes.Work):
         try:
             if instances:
                 predictions = self._predictions_of(instances)
-            text = json.dumps({"predicted": {"predictions": predictions}}, allow_nan=False)
-            if len(text) > _MOST_ANSWER:
+            text = json.dumps({"predicted": {"predictions": predictions}}, allow_nan=False, ensure_ascii=False)
+            if len(text.encode()) > _MOST_ANSWER:  # which raises for a text that has no UTF-8
                 raise InstanceError(
                     f"the predictions have {len(text)} bytes, and an answer at most {_MOST_ANSWER}: send fewer rows"
                 )
@@ -174,7 +174,17 @@ def _told(error: Exception) -> dict[str, Any]:
     is_of_request = isinstance(error, InstanceError)
     if not is_of_request:
         traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
-    message = f"{error}" if isinstance(error, (TrainingError, InstanceError)) else f"{type(error).__name__}: {error}"
+    message = _words_of(error)
+    if not isinstance(error, (TrainingError, InstanceError)):
+        message = f"{type(error).__name__}: {message}"
     own = modes.own_of(traceback.extract_tb(error.__traceback__))
     where = f"{modes.places(own)[0]}" if own and not is_of_request else ""
     return {"message": " ".join(message.split()), "where": where, "isOfRequest": is_of_request}
+
+
+def _words_of(error: Exception) -> str:
+    """Text that has UTF-8, of whatever class of the user's it is."""
+    try:
+        return f"{error}".encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 (its __str__ is the user's code too)
+        return "it has no text"

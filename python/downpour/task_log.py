@@ -35,5 +35,5 @@ def take_prints() -> None:
     for name in ("stdout", "stderr"):
         before = getattr(sys, name)
         before.flush()
-        form = {"encoding": before.encoding, "errors": before.errors}
+        form = {"encoding": before.encoding, "errors": "backslashreplace"}  # a text without UTF-8 ends nothing either
         setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_Log()), line_buffering=True, **form))

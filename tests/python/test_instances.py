@@ -37,6 +37,22 @@ class IntoTheModelTest(unittest.TestCase):
         self.assertEqual(batch_of([1], types_of(Model(), (numpy.ones(1, bool), 0), None)).dtype.name, "bool")
         self.assertEqual(batch_of([1], types_of(Model(), None, None)).dtype.name, "float32")
 
+    def test_whole_numbers_of_64_bits_stay_exact_beside_floats(self):
+        types = Types({"": numpy.dtype("int64")}, numpy.int64)
+        large = 2**62 + 1
+        self.assertEqual(batch_of([large, 3.0, -large], types).tolist(), [large, 3, -large])
+        self.assertEqual(batch_of([[large, 2.0, 0], [1.0, large, 2]], types).tolist(), [[large, 2, 0], [1, large, 2]])
+        for wrong in (2.5, 1e300, 2.0**63, 2**63):
+            with self.assertRaisesRegex(InstanceError, "row 1: the instance has a number that int64 does not have: give w"):
+                batch_of([large, wrong], types)
+
+    def test_a_number_that_no_float_holds_is_named(self):
+        types = Types({"a": numpy.dtype("float32")}, numpy.float32)
+        for wrong in (1e39, [0.5, -1e300], 2**200):
+            with self.assertRaisesRegex(InstanceError, "row 0: input 'a' "):
+                batch_of([{"a": wrong}], types)
+        self.assertEqual(batch_of([{"a": 3e38}], types)["a"].tolist(), [numpy.float32(3e38)])
+
     def test_an_object_has_an_input_for_each_name(self):
         batch = self.batch([{"a": 1, "b": [0.5, 1]}, {"b": [2, 3], "a": 7}], ["a", "b", "c"])
         self.assertEqual((batch["a"].tolist(), batch["b"].dtype.name), ([1, 7], "float32"))
@@ -102,6 +118,16 @@ class OutOfTheModelTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(TrainingError, words):
                 rows_of(answer, 2)
+
+    def test_what_no_reader_of_json_takes_is_refused(self):
+        deep = []
+        for _ in range(40):
+            deep = [deep]
+        for answer, words in (([10**400], "more than 64 bits"), ([{"a": [2**64]}], "more than 64 bits"),
+                              ([deep], "more than 24 lists and dicts in each other")):  # fmt: skip
+            with self.assertRaisesRegex(TrainingError, words):
+                rows_of(answer, 1)
+        self.assertEqual(rows_of([2**64 - 1, -(2**63), True], 3), [2**64 - 1, -(2**63), True])
 
     def test_the_first_number_that_is_not_finite_is_named_by_its_row(self):
         self.assertIsNone(not_finite_in([1.0, {"a": [2.0, "nan"]}]))

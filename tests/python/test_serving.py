@@ -31,6 +31,15 @@ def predict(instances):
         raise KeyError("a")
     if what == "refuse":
         downpour.serve(model, 3)
+    if what == "surrogate":
+        return ["\\ud800"]
+    if what == "raise surrogate":
+        raise ValueError("\\ud800 \\0")
+    if what == "no text":
+        class Silent(Exception):
+            def __str__(self):
+                raise ValueError
+        raise Silent
     if what == "exit":
         sys.exit(5)
     if what == "write":
@@ -82,6 +91,9 @@ class ServingTest(ChildTest):
         failed = self.predict(child, "raise")["failed"]
         self.assertEqual((failed["message"], failed["isOfRequest"]), ("KeyError: 'a'", False))
         self.assertRegex(failed["where"], r'^task.py:\d+, in predict: raise KeyError\("a"\)$')
+        for what, message in (("surrogate", "UnicodeEncodeError: "), ("raise surrogate", "ValueError: ? "),
+                              ("no text", "Silent: it has no text")):  # fmt: skip
+            self.assertIn(message, self.predict(child, what)["failed"]["message"])
         self.assertIn("predict is 3, but must be a function", self.predict(child, "refuse")["failed"]["message"])
         self.assertEqual(self.predict(child, {"a": [1, None]})["predictions"][0]["seen"], {"a": [1, None]})
         self.predict(child, "write")
@@ -89,8 +101,9 @@ class ServingTest(ChildTest):
         self.assertEqual(child.parameter("0.weight")[0, 0], 1, "what it writes is its own")
 
     def test_an_exit_ends_it_and_is_told(self):
-        child = self.serve(OWN)
-        self.assertIn("SystemExit: 5", child.ask({"predict": {"instances": ["exit"]}})["error"]["message"])
+        for code in (5, 0):
+            child = self.serve(OWN.replace("sys.exit(5)", f"sys.exit({code})"))
+            self.assertIn(f"SystemExit: {code}", child.ask({"predict": {"instances": ["exit"]}})["error"]["message"])
 
     def test_it_ends_with_who_asks(self):
         child = self.serve(OWN)
