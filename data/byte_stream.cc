@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,12 +13,30 @@ constexpr size_t kPiece = size_t{1} << 18;
 constexpr size_t kSkipped = size_t{1} << 20;
 constexpr std::array<uint8_t, 2> kMagic = {0x1f, 0x8b};
 
+// What else people pack by, so that its bytes are not taken for a text that is damaged.
+struct OtherPacking {
+  const char* name;
+  std::string_view begins;  // the file with it
+};
+constexpr OtherPacking kOthers[] = {{"bzip2", "BZh91AY&SY"},
+                                    {"xz", std::string_view("\xfd"
+                                                            "7zXZ\0",
+                                                            6)},
+                                    {"zip, as spreadsheets are", "PK\x03\x04"}};
+
 }  // namespace
 
 absl::StatusOr<Packing> PackingOf(const ByteSource& source) {
-  std::array<uint8_t, 4> magic{};
-  const absl::StatusOr<size_t> got = source.Read(0, absl::MakeSpan(magic));
+  std::array<uint8_t, 10> first{};
+  const absl::StatusOr<size_t> got = source.Read(0, absl::MakeSpan(first));
   if (!got.ok()) return got.status();
+  const std::string_view begins(reinterpret_cast<const char*>(first.data()), *got);
+  for (const OtherPacking& other : kOthers) {
+    if (!begins.starts_with(other.begins)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(source.name(), ": is packed by ", other.name,
+                                                   "; unpack it, and pack it by gzip or zstd if it is to be small"));
+  }
+  const absl::Span<const uint8_t> magic = absl::MakeConstSpan(first).first(4);
   if (*got >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), magic.begin())) return Packing::kGzip;
   if (*got < magic.size()) return Packing::kNone;
   uint32_t frame = 0;

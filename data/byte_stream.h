@@ -28,7 +28,7 @@ namespace downpour {
 
 enum class Packing { kNone, kGzip, kZstd };
 
-// As a source's first bytes show it.
+// As a source's first bytes show it. Errors: those of reading; INVALID_ARGUMENT for what is packed by another program.
 absl::StatusOr<Packing> PackingOf(const ByteSource& source);
 absl::StatusOr<bool> IsPacked(const ByteSource& source);
 

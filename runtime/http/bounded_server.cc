@@ -86,6 +86,7 @@ BoundedHttpServer::~BoundedHttpServer() {
 }
 
 void BoundedHttpServer::Listen() {
+  ::listen(svr_sock_, SOMAXCONN);  // the library lets 5 wait, so that a few dozen clients at once find it reset
   HttpConnections connections(most_, [this, &connections](int fd) { Serve(fd, connections); });
   while (!stops_) {
     UniqueFd fd(accept4(svr_sock_, nullptr, nullptr, SOCK_CLOEXEC));

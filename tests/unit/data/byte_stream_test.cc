@@ -117,6 +117,18 @@ TEST(ByteStreamTest, ABombTakesMemoryForAPieceAlone) {
   EXPECT_EQ(ByteStream(bomb).SkipToEnd().value(), 200'000'000u);
 }
 
+TEST(ByteStreamTest, OtherPackingsAreNamed) {
+  const std::string end(40, 'x');
+  EXPECT_THAT(Unpacked("BZh91AY&SY" + end), HasSubstr("source: is packed by bzip2; unpack it, and pack it by gzip"));
+  EXPECT_THAT(Unpacked(std::string("\xfd"
+                                   "7zXZ\0",
+                                   6) +
+                       end),
+              HasSubstr("is packed by xz"));
+  EXPECT_THAT(Unpacked("PK\x03\x04" + end), HasSubstr("is packed by zip, as spreadsheets are"));
+  EXPECT_EQ(Unpacked("BZh9"), "BZh9") << "a text";
+}
+
 TEST(ByteStreamTest, SkippedBytesAreCounted) {
   const TextSource packed(Packed(Noise(5'000'000))), plain("abc");
   EXPECT_EQ(ByteStream(packed).SkipToEnd().value(), 5'000'000u);
