@@ -59,6 +59,8 @@ class ChiefRole::Impl {
     if (const auto* question = std::get_if<StatusRequest>(&received.message))
       return ReceiveOfTool(received.from, *question);
     if (const auto* command = std::get_if<Control>(&received.message)) return ReceiveOfTool(received.from, *command);
+    if (const auto* reader = std::get_if<PlacementRequest>(&received.message))
+      return ReceiveOfTool(received.from, *reader);
     if (!chief_.life.ready() && !HearsOfTheEnd(received.message)) return;  // whoever needs an answer asks again
     if (IsForeign(received)) return RefuseForeign(received);
     std::visit([&](auto& message) { Receive(received.from, message); }, received.message);
@@ -98,6 +100,10 @@ class ChiefRole::Impl {
     if (!question.knows_end) chief_.context.out.SendTo(from, StatusReply{StatusText(chief_.view)});
   }
   void Receive(PeerId from, const Control& command) { chief_.commands.Receive(from, command); }
+  void Receive(PeerId from, const PlacementRequest& reader) {
+    if (!chief_.life.ready()) return;
+    chief_.life.ended() ? chief_.shutdown.Tell(from) : chief_.training.AnswerReader(from, reader);
+  }
   template <typename NotForTheChief>
   void Receive(PeerId from, const NotForTheChief& message) {
     Reject(from, chief_.members.FindByPeer(from), absl::StrCat(NameOf(Message(message)), " is not for the chief"));

@@ -38,6 +38,17 @@ void Training::SendPlacement(const Task& worker) {
   chief_.context.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
 }
 
+void Training::AnswerReader(PeerId reader, const PlacementRequest& asked) {
+  Placement placement;
+  if (chief_.life.runs() && ledger_current_) {
+    placement = chief_.assignment.ToPlacement(Incarnation::kNone);
+    placement.job = chief_.journal.record().job;
+    const bool knows_it = asked.term == placement.term && asked.number == placement.number;
+    if (knows_it) placement = {.number = placement.number, .term = placement.term, .servers = {}, .slices = {}};
+  }
+  chief_.context.out.SendTo(reader, std::move(placement));
+}
+
 void Training::Tick() {
   UpdateTaskStates();
   if (!chief_.work.any()) chief_.progress.Move(chief_.context.now);  // nobody stands still who has nothing to do

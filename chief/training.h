@@ -64,6 +64,8 @@ class Training {
   void Advance() { chief_.evaluations.Advance(); }
   // To a worker whose data is good and that has not seen the newest one.
   void SendPlacement(const Task& worker);
+  // To a reader, which is no member: what it has not seen.
+  void AnswerReader(PeerId reader, const PlacementRequest& asked);
 
   // The ledger says what the slices last reported.
   bool ledger_current() const { return ledger_current_; }

@@ -129,8 +129,17 @@ size_t DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects
   return 0;
 }
 
+bool DataPlane::ServeReader(PeerId reader, const Pull& pull, Shard* shard, Effects& effects) {
+  if (shard != nullptr && !Admit(pull, shard->grid(), shard->plan()).ok()) return false;
+  AnswerPull(reader, pull, /*admitted=*/true, shard, effects);
+  return true;
+}
+
 size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects) {
-  const bool admitted = Admits(worker, pull, shard, effects);
+  return AnswerPull(worker, pull, Admits(worker, pull, shard, effects), shard, effects);
+}
+
+size_t DataPlane::AnswerPull(PeerId to, const Pull& pull, bool admitted, Shard* shard, Effects& effects) {
   PullReply reply{.from = as_, .request = pull.request, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(pull.slices.size());
   size_t bytes = 0;
@@ -139,7 +148,7 @@ size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& 
                                     : PullReply::Item{item.slice, SliceRefusal::kWrongShape, Version{}, Payload()});
     bytes += reply.slices.back().values.size();
   }
-  effects.SendTo(worker, std::move(reply));
+  effects.SendTo(to, std::move(reply));
   return bytes;
 }
 

@@ -59,10 +59,13 @@ class DataPlane {
   size_t Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);
   size_t Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects);
   size_t Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects);
+  // Of one that is no member. False: it broke the protocol, and is not answered. Nobody but its connection is to blame.
+  bool ServeReader(PeerId reader, const Pull& pull, Shard* shard, Effects& effects);
 
  private:
   template <typename Request>
   bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
+  size_t AnswerPull(PeerId to, const Pull& pull, bool admitted, Shard* shard, Effects& effects);
   PushReply::Item ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
   // What is next; whether its gradient had an effect.
   bool Consume(const Push& push, const Push::Item& item, std::optional<uint64_t> staleness, const Shard& shard,

@@ -78,10 +78,20 @@ class PsRole::Impl {
   template <typename Request>
   void Serve(PeerId worker, const Request& request) {
     if (!plane_) return Reject();
+    if (request.from == Incarnation::kNone) return ServeNobody(worker, request);
     const bool told_before = plane_->HasEjected(worker, request.from);
     pace_.Served(plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_));
     if (told_before) out_->Add(HangUp{worker});  // that answer may have been lost; this one goes out still
   }
+
+  // A reader, which is no member. It may pull, and its pulls count as nobody's work: records need not wait for them.
+  void ServeNobody(PeerId reader, const Pull& pull) {
+    if (!plane_->ServeReader(reader, pull, shard_ ? &*shard_ : nullptr, *out_)) {
+      Reject();
+      out_->Add(HangUp{reader});
+    }
+  }
+  void ServeNobody(PeerId, const auto&) { Reject(); }
 
   void LeaveIfItMay();
   void OnJoined();

@@ -83,7 +83,7 @@ flatbuffers::Offset<wire::Placement> Write(const Placement& m, Writer& out) {
     return wire::PlacedSlice(ToNumber(i.slice), ToWire(i.epoch), i.server);
   });
   return wire::CreatePlacement(out.fbb, ToNumber(m.to), m.number, m.term, m.train_examples, out.Vector(servers),
-                               out.Texts(names), out.Texts(endpoints), slices);
+                               out.Texts(names), out.Texts(endpoints), slices, out.Text(m.job, kMaxTextBytes));
 }
 
 Placement Read(const wire::Placement& t, Reader& in) {
@@ -106,7 +106,16 @@ Placement Read(const wire::Placement& t, Reader& in) {
     if (i.server() >= servers.size()) in.Fail("slices", "name a server that is not there");
     return Placement::Item{SliceId{i.slice()}, FromWire(i.epoch()), i.server()};
   });
+  m.job = in.Text(t.job(), "job", kMaxTextBytes);
   return m;
+}
+
+flatbuffers::Offset<wire::PlacementRequest> Write(const PlacementRequest& m, Writer& out) {
+  return wire::CreatePlacementRequest(out.fbb, m.term, m.number, out.Text(m.secret));
+}
+
+PlacementRequest Read(const wire::PlacementRequest& t, Reader& in) {
+  return {.term = t.term(), .number = t.number(), .secret = in.Text(t.secret(), "secret")};
 }
 
 flatbuffers::Offset<wire::DataReport> Write(const DataReport& m, Writer& out) {

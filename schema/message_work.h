@@ -13,7 +13,7 @@
 
 namespace downpour {
 
-// ---- Placement: chief -> ps, chief -> worker ------------------------------------------------------------------------
+// ---- Placement: chief -> ps, worker, reader -------------------------------------------------------------------------
 
 enum class SliceSource : uint8_t {
   kInitialValues,
@@ -73,6 +73,15 @@ struct Placement {
     uint32_t server = 0;  // index into servers
   };
   std::vector<Item> slices;
+  std::string job = {};  // to a reader: the job's canonical text, which a worker has from its Welcome
+};
+
+// A reader, which is no member, asks where the slices are, again and again: reader -> chief. The answer is a Placement
+// to nobody, or a JobEnd. It names no slice where it says nothing new, and has no number before there is a placement.
+struct PlacementRequest {
+  uint32_t term = 0;  // of the newest Placement that it has, as is the next; 0: none
+  uint64_t number = 0;
+  std::string secret = {};  // as in StatusRequest
 };
 
 // ---- Work: worker <-> chief -----------------------------------------------------------------------------------------

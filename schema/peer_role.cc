@@ -17,7 +17,9 @@ constexpr Roles kPs = Only(PeerRole::kPs);
 constexpr Roles kWorker = Only(PeerRole::kWorker);
 constexpr Roles kClient = Only(PeerRole::kClient);
 constexpr Roles kMembers = kPs | kWorker;
-constexpr Roles kAskers = kClient | Only(PeerRole::kViewer);
+constexpr Roles kViewer = Only(PeerRole::kViewer);
+constexpr Roles kAskers = kClient | kViewer;
+constexpr Roles kPullers = kWorker | kViewer;
 
 template <typename Kind, size_t i = 0>
 constexpr size_t IndexOf() {
@@ -39,19 +41,26 @@ constexpr Row Says(Roles speakers) {
 
 // Who may say what, in the order of Message.
 constexpr Row kTable[] = {
-    Says<Join>(kMembers),         Says<Welcome>(kChief),        Says<Refused>(kChief),
-    Says<Heartbeat>(kMembers),    Says<HeartbeatReply>(kChief), Says<OpenBulk>(kPs),
-    Says<Leave>(kMembers),        Says<JobEnd>(kChief),         Says<Assign>(kChief),
-    Says<RestoreSlice>(kChief),   Says<SliceReport>(kPs),       Says<Placement>(kChief),
-    Says<DataReport>(kWorker),    Says<WorkRequest>(kWorker),   Says<Grant>(kChief),
-    Says<EvalGrant>(kChief),      Says<LeaseDone>(kWorker),     Says<LeaseDoneReply>(kChief),
-    Says<EvalDone>(kWorker),      Says<EvalDoneReply>(kChief),  Says<Violation>(kPs),
-    Says<Push>(kWorker),          Says<PushReply>(kPs),         Says<Probe>(kWorker),
-    Says<Pull>(kWorker),          Says<PullReply>(kPs),         Says<SnapshotRequest>(kChief),
-    Says<SliceRecord>(kPs),       Says<WriteShard>(kChief),     Says<ShardWritten>(kPs),
-    Says<StatusRequest>(kAskers), Says<StatusReply>(kChief),    Says<Control>(kClient),
-    Says<ControlReply>(kChief),   Says<CodeRequest>(kWorker),   Says<CodeBlock>(kChief),
-    Says<EpilogueGrant>(kChief),  Says<RecordRequest>(kWorker), Says<EpilogueDone>(kWorker),
+    Says<Join>(kMembers),          Says<Welcome>(kChief),
+    Says<Refused>(kChief),         Says<Heartbeat>(kMembers),
+    Says<HeartbeatReply>(kChief),  Says<OpenBulk>(kPs),
+    Says<Leave>(kMembers),         Says<JobEnd>(kChief),
+    Says<Assign>(kChief),          Says<RestoreSlice>(kChief),
+    Says<SliceReport>(kPs),        Says<Placement>(kChief),
+    Says<DataReport>(kWorker),     Says<WorkRequest>(kWorker),
+    Says<Grant>(kChief),           Says<EvalGrant>(kChief),
+    Says<LeaseDone>(kWorker),      Says<LeaseDoneReply>(kChief),
+    Says<EvalDone>(kWorker),       Says<EvalDoneReply>(kChief),
+    Says<Violation>(kPs),          Says<Push>(kWorker),
+    Says<PushReply>(kPs),          Says<Probe>(kWorker),
+    Says<Pull>(kPullers),          Says<PullReply>(kPs),
+    Says<SnapshotRequest>(kChief), Says<SliceRecord>(kPs),
+    Says<WriteShard>(kChief),      Says<ShardWritten>(kPs),
+    Says<StatusRequest>(kAskers),  Says<StatusReply>(kChief),
+    Says<Control>(kClient),        Says<ControlReply>(kChief),
+    Says<CodeRequest>(kWorker),    Says<CodeBlock>(kChief),
+    Says<EpilogueGrant>(kChief),   Says<RecordRequest>(kWorker),
+    Says<EpilogueDone>(kWorker),   Says<PlacementRequest>(kViewer),
 };
 constexpr bool IsComplete() {
   for (size_t i = 0; i < std::size(kTable); ++i) {
@@ -85,6 +94,11 @@ const char* NameOf(PeerRole role) {
 absl::Status CheckSpeaker(PeerRole role, const Message& message) {
   const auto* join = std::get_if<Join>(&message);
   const bool may = (kTable[message.index()].speakers & Only(role)) != 0;
+  // A viewer reads as nobody: in a worker's name it would shut that worker out, whose name is its who speaks first.
+  if (may && role == PeerRole::kViewer && SpeakerOf(message) != Incarnation::kNone) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("its key is a viewer's, who may not say ", NameOf(message), " in the name of a member"));
+  }
   if (may && (join == nullptr || JoinsAsWhatItIs(role, *join))) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("its key is a ", NameOf(role), "'s, who may not say ",
                                                   NameOf(message), may ? " as another role" : ""));

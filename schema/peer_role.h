@@ -11,7 +11,8 @@
 
 namespace downpour {
 
-// kClient: a person's tool, which asks the chief for the status and gives it commands. kViewer: one that only asks.
+// kClient: a person's tool, which asks the chief for the status and gives it commands. kViewer: one that only asks, or
+// reads the model's values from the ps, as nobody: it is no member.
 enum class PeerRole : uint8_t { kChief, kPs, kWorker, kClient, kViewer };
 inline constexpr PeerRole kAllPeerRoles[] = {PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient,
                                              PeerRole::kViewer};

@@ -37,18 +37,21 @@ std::vector<PeerRole> PeersOf(PeerRole role) {
     case PeerRole::kChief:
       return {PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient, PeerRole::kViewer};
     case PeerRole::kPs:
-      return {PeerRole::kChief, PeerRole::kWorker};
+      return {PeerRole::kChief, PeerRole::kWorker, PeerRole::kViewer};
     case PeerRole::kWorker:
+    case PeerRole::kViewer:
       return {PeerRole::kChief, PeerRole::kPs};
     case PeerRole::kClient:
-    case PeerRole::kViewer:
       return {PeerRole::kChief};
   }
   return {};
 }
 
-// A cluster needs none, and keys of an earlier release have none.
-bool MayBeAbsent(PeerRole role) { return role == PeerRole::kViewer; }
+// A cluster needs no viewer, and keys of an earlier release have none. A viewer without the key of ps asks the chief
+// alone.
+bool MayBeAbsent(PeerRole self, PeerRole peer) {
+  return peer == PeerRole::kViewer || (self == PeerRole::kViewer && peer == PeerRole::kPs);
+}
 
 // ---- Reading --------------------------------------------------------------------------------------------------------
 
@@ -167,7 +170,7 @@ absl::StatusOr<NewPair> DrawPair(const std::string& folder, PeerRole role) {
   absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
   if (!fd.ok()) return fd.status();
   absl::StatusOr<KeyFile> known = ReadKeyFile(fd->get(), PublicPath(folder, role), role);
-  if (absl::IsNotFound(known.status()) && MayBeAbsent(role)) {
+  if (absl::IsNotFound(known.status()) && MayBeAbsent(role, role)) {
     known = ReadKeyFile(fd->get(), PublicPath(folder, PeerRole::kChief), PeerRole::kChief);
     if (known.ok()) known = KeyFile{.cluster = known->cluster, .role = role, .public_keys = {}, .secret_key = ""};
   }
@@ -203,7 +206,7 @@ absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self) {
   for (const PeerRole peer : PeersOf(self)) {
     const std::string path = PublicPath(folder, peer);
     absl::StatusOr<KeyFile> file = ReadKeyFile(fd->get(), path, peer);
-    if (absl::IsNotFound(file.status()) && MayBeAbsent(peer)) continue;
+    if (absl::IsNotFound(file.status()) && MayBeAbsent(self, peer)) continue;
     if (!file.ok()) return file.status();
     if (!file->secret_key.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " holds a secret key"));
     if (file->cluster != ring.cluster) {

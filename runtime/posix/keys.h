@@ -5,7 +5,7 @@
 //
 // Shapes: ROLE.public and ROLE.secret (schema/key_file.h) for chief, ps, worker, client and viewer. Of several keys in
 //   ROLE.public all are let in, and the first is whom one dials. A host needs its own roles' secrets, and public
-//   keys only of those with whom they talk. Without viewer.public a chief lets no viewer in.
+//   keys only of those with whom they talk. Without viewer.public a chief, or a ps, lets no viewer in.
 // Errors: INVALID_ARGUMENT for what is no key file, with its line; PERMISSION_DENIED for a file or folder that others
 //   than its owner may open; FAILED_PRECONDITION for a link; NOT_FOUND for a key that this role needs; ALREADY_EXISTS
 //   rather than to replace a key. All name the path and the remedy; none tells a secret.

@@ -37,11 +37,10 @@ std::set<std::string> WhatMaySay(PeerRole role, TaskRole joiner = TaskRole::kWor
 
 TEST(PeerRoleTest, EachRoleSaysItsOwn) {
   EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest", "Control"));
-  EXPECT_THAT(WhatMaySay(PeerRole::kViewer), UnorderedElementsAre("StatusRequest"));
+  EXPECT_THAT(WhatMaySay(PeerRole::kViewer), UnorderedElementsAre("StatusRequest", "PlacementRequest", "Pull"));
   EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
               UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
-                                   "Push", "Probe", "Pull", "CodeRequest", "RecordRequest",
-                                   "EpilogueDone"));
+                                   "Push", "Probe", "Pull", "CodeRequest", "RecordRequest", "EpilogueDone"));
   EXPECT_THAT(WhatMaySay(PeerRole::kPs, TaskRole::kPs),
               UnorderedElementsAre("Join", "Heartbeat", "OpenBulk", "Leave", "SliceReport", "Violation", "PushReply",
                                    "PullReply", "SliceRecord", "ShardWritten"));
@@ -65,6 +64,16 @@ TEST(PeerRoleTest, NobodyJoinsAsAnother) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("its key is a worker's, who may not say Join as another role"));
   join.role = TaskRole::kChief;
   for (const PeerRole role : kAllPeerRoles) EXPECT_FALSE(CheckSpeaker(role, join).ok()) << NameOf(role);
+}
+
+TEST(PeerRoleTest, AViewerReadsAsNobody) {
+  Pull pull;
+  EXPECT_TRUE(CheckSpeaker(PeerRole::kViewer, pull).ok());
+  pull.from = Incarnation{9};
+  EXPECT_TRUE(CheckSpeaker(PeerRole::kWorker, pull).ok());
+  const absl::Status status = CheckSpeaker(PeerRole::kViewer, pull);
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("may not say Pull in the name of a member"));
 }
 
 TEST(PeerRoleTest, WhatMembersSayNamesThem) {

@@ -42,7 +42,9 @@ TEST_F(PosixKeysTest, EachRoleKnowsThoseWithWhomItTalks) {
   EXPECT_EQ(ps.RoleOf(client.own.public_key), std::nullopt);
   const KeyRing viewer = LoadKeys(keys_, PeerRole::kViewer).value();
   EXPECT_EQ(chief.RoleOf(viewer.own.public_key), PeerRole::kViewer);
-  for (const KeyRing& member : {ps, worker}) EXPECT_EQ(member.RoleOf(viewer.own.public_key), std::nullopt);
+  EXPECT_EQ(ps.RoleOf(viewer.own.public_key), PeerRole::kViewer) << "it reads values there";
+  EXPECT_EQ(worker.RoleOf(viewer.own.public_key), std::nullopt);
+  EXPECT_THAT(viewer.Of(PeerRole::kPs), ElementsAre(ps.own.public_key));
   EXPECT_EQ(chief.RoleOf(MakeCurvePair().public_key), std::nullopt);
   EXPECT_THAT(worker.Of(PeerRole::kPs), ElementsAre(ps.own.public_key));
   EXPECT_EQ(chief.cluster, worker.cluster);
@@ -157,6 +159,8 @@ TEST_F(PosixKeysTest, KeysOfAReleaseWithoutViewersServeAsBeforeAndGetViewersWhen
   const std::string key = IssueKeys(keys_, PeerRole::kViewer, out).value();
   EXPECT_THAT(LoadKeys(keys_, PeerRole::kChief).value().Of(PeerRole::kViewer), ElementsAre(key));
   EXPECT_EQ(LoadKeys(out, PeerRole::kViewer).value().own.public_key, key);
+  fs::remove(out + "/ps.public");
+  EXPECT_TRUE(LoadKeys(out, PeerRole::kViewer).ok()) << "one of before asks the chief alone";
   EXPECT_FALSE(LoadKeys(out, PeerRole::kClient).ok());
 }
 
