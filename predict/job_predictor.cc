@@ -51,6 +51,8 @@ struct JobPredictor::Scratch {
   std::unique_ptr<Graph> graph;
   RecordInputs::Scratch records;
   std::vector<float> row;  // of a table
+  TableKeys keys;          // that the block at hand reads, where rows are fetched
+  TableValues fetched;     // their rows
 };
 
 absl::StatusOr<std::unique_ptr<JobPredictor>> JobPredictor::Create(const JobSpec& job, std::string origin,
@@ -194,8 +196,9 @@ absl::Status JobPredictor::Load(const MatchedColumns& from, size_t first, size_t
   if (!records_) return LoadImages(*from.front(), first, rows, scratch);
   if (absl::Status status = records_->Read(from, first, rows, &scratch->records); !status.ok()) return status;
   records_->layout().Expand(scratch->records.columns, rows, scratch->graph->inputs().data);
-  PoolRows(rows, scratch);
-  return absl::OkStatus();
+  const absl::Status fetched = row_source_ == nullptr ? absl::OkStatus() : FetchRows(rows, scratch);
+  if (fetched.ok()) PoolRows(rows, scratch);
+  return fetched;
 }
 
 absl::Status JobPredictor::LoadImages(const InputColumn& column, size_t first, size_t rows, Scratch* scratch) const {
@@ -242,6 +245,26 @@ absl::Status JobPredictor::LoadImages(const InputColumn& column, size_t first, s
   return absl::OkStatus();
 }
 
+absl::Status JobPredictor::FetchRows(size_t rows, Scratch* scratch) const {
+  scratch->keys.assign(model_.tables.size(), {});
+  for (const EmbeddingReader& reader : readers_) {
+    std::vector<uint64_t>& keys = scratch->keys[reader.table];
+    const size_t column = records_->layout().input_columns() + reader.column;
+    const auto& all = std::get<std::vector<int64_t>>(scratch->records.columns[column]);
+    for (size_t i = 0; i < rows * records_->KeysOf(reader.column); ++i) {
+      if (all[i] != kNoKey) keys.push_back(static_cast<uint64_t>(all[i]));
+    }
+  }
+  for (std::vector<uint64_t>& keys : scratch->keys) {
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  }
+  absl::StatusOr<TableValues> values = row_source_->Fetch(scratch->keys);
+  if (!values.ok()) return values.status();
+  scratch->fetched = *std::move(values);
+  return absl::OkStatus();
+}
+
 void JobPredictor::PoolRows(size_t rows, Scratch* scratch) const {
   const Matrix to = scratch->graph->inputs();
   const InputLayout& layout = records_->layout();
@@ -250,10 +273,16 @@ void JobPredictor::PoolRows(size_t rows, Scratch* scratch) const {
     std::fill(place + layout.inputs_width(), place + layout.width(), 0.0f);
   }
   for (const EmbeddingReader& reader : readers_) {
-    const TableRows& table = tables_[reader.table];
+    const TableRows* const table = row_source_ == nullptr ? &tables_[reader.table] : nullptr;
+    const auto row_of = [&](uint64_t key) {
+      if (table != nullptr) return table->Find(key, scratch->row.data());
+      const std::vector<uint64_t>& keys = scratch->keys[reader.table];
+      const auto place = static_cast<size_t>(std::lower_bound(keys.begin(), keys.end(), key) - keys.begin());
+      return static_cast<const float*>(scratch->fetched[reader.table].data() + place * reader.width);
+    };
     const auto& all = std::get<std::vector<int64_t>>(scratch->records.columns[layout.input_columns() + reader.column]);
     const size_t of_row = records_->KeysOf(reader.column);
-    for (size_t i = 0; i < rows * of_row; ++i) table.Prefetch(static_cast<uint64_t>(all[i]));
+    for (size_t i = 0; i < rows * of_row && table != nullptr; ++i) table->Prefetch(static_cast<uint64_t>(all[i]));
     for (size_t row = 0; row < rows; ++row) {
       const auto keys = absl::MakeConstSpan(all).subspan(row * of_row, of_row);
       const auto none = static_cast<size_t>(std::count(keys.begin(), keys.end(), kNoKey));
@@ -261,7 +290,7 @@ void JobPredictor::PoolRows(size_t rows, Scratch* scratch) const {
       float* const sum = to.row(static_cast<int64_t>(row)) + layout.inputs_width() + reader.first;
       for (const int64_t key : keys) {
         if (key == kNoKey) continue;
-        AddScaled(scale, table.Find(static_cast<uint64_t>(key), scratch->row.data()), reader.width, sum);
+        AddScaled(scale, row_of(static_cast<uint64_t>(key)), reader.width, sum);
       }
     }
   }

@@ -28,6 +28,7 @@
 #include "model/graph.h"
 #include "predict/predictor.h"
 #include "predict/record_inputs.h"
+#include "predict/row_source.h"
 #include "predict/table_rows.h"
 
 namespace downpour {
@@ -40,6 +41,8 @@ class JobPredictor final : public Predictor {
 
   absl::Status SetParameters(size_t variable, int64_t offset, absl::Span<const float> values);
   void SetTables(std::vector<TableRows> tables) { tables_ = std::move(tables); }
+  // In their place: the rows of each block of a batch are fetched.
+  void SetRowSource(std::shared_ptr<const RowSource> rows) { row_source_ = std::move(rows); }
 
   absl::StatusOr<OutputBatch> Predict(const InputBatch& batch) const override;
   const Signature& signature() const override { return signature_; }
@@ -61,6 +64,7 @@ class JobPredictor final : public Predictor {
   // Rows `first` and on into the graph's inputs.
   absl::Status Load(const MatchedColumns& from, size_t first, size_t rows, Scratch* scratch) const;
   absl::Status LoadImages(const InputColumn& column, size_t first, size_t rows, Scratch* scratch) const;
+  absl::Status FetchRows(size_t rows, Scratch* scratch) const;
   void PoolRows(size_t rows, Scratch* scratch) const;
   absl::Status Compute(const MatchedColumns& from, size_t first, size_t rows, Scratch* scratch,
                        OutputBatch* answer) const;
@@ -75,6 +79,7 @@ class JobPredictor final : public Predictor {
   std::optional<RecordInputs> records_;  // nothing: images
   std::vector<EmbeddingReader> readers_;
   std::vector<TableRows> tables_;
+  std::shared_ptr<const RowSource> row_source_;  // null: tables_ has them
   Signature signature_;
   std::vector<std::string> words_;  // of classes; empty: they have none
   int64_t outputs_ = 0;

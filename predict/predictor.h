@@ -4,7 +4,8 @@
 //   const absl::StatusOr<OutputBatch> answer = (*predictor)->Predict(batch);
 //
 // Order: an answer is of one state of the model. A predictor of a checkpoint never changes; another checkpoint is
-//   another predictor, and the old one goes with its last reader.
+//   another predictor, and the old one goes with its last reader. That of a model in training (live_feed.h) takes the
+//   newest state at the beginning of each answer.
 // Errors: of Predict: INVALID_ARGUMENT for rows that do not fit, with row (from 0), column and remedy; OUT_OF_RANGE for
 //   more rows than most_rows(); INTERNAL where the model's own numbers are not finite; of predictors with other
 //   processes behind them also UNAVAILABLE and DEADLINE_EXCEEDED. Never a part of an answer.
@@ -92,6 +93,9 @@ class Predictor {
   virtual const InstancePredictor* instances() const { return nullptr; }
   // How files of its rows are read: as the job's data were. Null: they are JSON lines.
   virtual const DataSpec* data() const { return nullptr; }
+  // Of a model that is being trained: how many seconds ago its values were asked of the servers. All that had been
+  // applied there by then is in them. Nothing: they do not change.
+  virtual std::optional<double> age_seconds() const { return std::nullopt; }
   // The memory of its parameters and its rows of tables, without that of answers under way.
   virtual uint64_t bytes_held() const = 0;
 };

@@ -1,0 +1,94 @@
+#include "predict/live_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "runtime/row_frames.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// Two tables, of rows of two numbers and of one, in so many buckets behind one slice of a variable.
+std::shared_ptr<const SliceGrid> GridWith(uint32_t buckets) {
+  SliceGrid grid;
+  grid.slices.push_back({SliceId{0}, 0, 0, 4});
+  for (uint32_t i = 0; i < buckets; ++i) grid.slices.push_back({SliceId{i + 1}, kNoVariable, i, 0});
+  grid.row_widths = {2, 1};
+  grid.buckets = buckets;
+  return std::make_shared<const SliceGrid>(std::move(grid));
+}
+
+// A row of a key has the number 10 * key + table, in all places.
+SliceValues AnswerTo(const SliceValues& keys, const SliceGrid& grid) {
+  SliceValues rows;
+  for (const auto& [slice, frame] : keys) {
+    const RowKeys wanted = UnpackKeys(frame, grid.row_widths).value();
+    std::vector<float> numbers;
+    size_t at = 0;
+    for (size_t table = 0; table < wanted.counts.size(); ++table) {
+      for (uint32_t i = 0; i < wanted.counts[table]; ++i, ++at) {
+        EXPECT_TRUE(AreInBucket(frame, 2, static_cast<uint32_t>(grid.at(slice).offset), grid.buckets));
+        numbers.insert(numbers.end(), grid.row_widths[table], static_cast<float>(10 * wanted.keys[at] + table));
+      }
+    }
+    rows.emplace_back(slice, Payload::CopyOf(numbers.data(), numbers.size() * sizeof(float)));
+  }
+  return rows;
+}
+
+TEST(LiveRowsTest, RowsComeToTheirKeysWhateverTheirBuckets) {
+  const auto grid = GridWith(8);
+  std::thread feed;
+  LiveRows* self = nullptr;
+  LiveRows rows([&] {
+    feed = std::thread([&] {
+      LiveRows::News news = self->Take();
+      ASSERT_THAT(news.asked, SizeIs(1));
+      self->Answer(news.asked[0].number, AnswerTo(news.asked[0].keys, *grid));
+    });
+  });
+  self = &rows;
+  rows.UseGrid(grid);
+  const absl::StatusOr<TableValues> values = rows.Fetch({{3, 7, 11}, {3, 8}});
+  feed.join();
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT((*values)[0], ElementsAre(30, 30, 70, 70, 110, 110));
+  EXPECT_THAT((*values)[1], ElementsAre(31, 81));
+}
+
+TEST(LiveRowsTest, WhoWantsNoneAsksNobody) {
+  LiveRows rows([] { ADD_FAILURE(); });
+  rows.UseGrid(GridWith(2));
+  EXPECT_THAT(rows.Fetch({{}, {}}).value(), SizeIs(2));
+}
+
+TEST(LiveRowsTest, WhatDoesNotComeIsForgotten) {
+  LiveRows rows([] {});
+  rows.UseGrid(GridWith(2));
+  EXPECT_EQ(rows.Fetch({{3}, {}}).status().code(), absl::StatusCode::kUnavailable);
+  const LiveRows::News news = rows.Take();
+  ASSERT_THAT(news.asked, SizeIs(1));
+  EXPECT_THAT(news.forgotten, ElementsAre(news.asked[0].number));
+  rows.Answer(news.asked[0].number, {});  // too late
+  rows.Close();
+  EXPECT_EQ(rows.Fetch({{3}, {}}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(rows.Take().asked, IsEmpty()) << "nobody is there to answer";
+}
+
+TEST(LiveRowsTest, MoreThanAFrameHoldsIsRefused) {
+  LiveRows rows([] { ADD_FAILURE(); });
+  rows.UseGrid(GridWith(1));
+  std::vector<uint64_t> keys(200'000);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  EXPECT_THAT(std::string(rows.Fetch({keys, {}}).status().message()), HasSubstr("send fewer at a time"));
+}
+
+}  // namespace
+}  // namespace downpour
