@@ -27,6 +27,15 @@ constexpr const char* kExported = ".safetensors";
 
 std::string Shown(const std::string& origin) { return OneLine(origin, 300); }
 
+// Cuts /live off.
+bool CutLive(std::string* origin) {
+  while (origin->size() > 1 && origin->ends_with('/')) origin->pop_back();
+  absl::string_view rest(*origin);
+  if (!absl::ConsumeSuffix(&rest, kLiveSuffix)) return false;
+  *origin = std::string(rest);
+  return true;
+}
+
 // Cuts /latest, /best or /checkpoints/TERM-N off. Returns what OpenPredictor takes for it.
 std::string CutCheckpoint(std::string* origin) {
   while (origin->size() > 1 && origin->ends_with('/')) origin->pop_back();
@@ -56,6 +65,12 @@ std::string OnlyExportedFile(const fs::path& folder) {
 bool HasCheckpoints(const std::string& path) {
   std::error_code error;
   return fs::exists(path + "/" + kCheckpointsDir, error) || fs::exists(path + "/" + kManifestName, error);
+}
+
+// Whether a chief has said there where it listens.
+bool HasChief(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path + "/chief.json", error);
 }
 
 // Nothing that is reached through a link: a job's program may have put one into its folder of the store.
@@ -118,6 +133,11 @@ absl::Status PinCode(const fs::path& job_dir, const fs::path& to) {
 
 }  // namespace
 
+bool IsLiveOrigin(const std::string& origin) {
+  std::string rest = origin;
+  return CutLive(&rest);
+}
+
 bool IsAnyPath(const std::string& origin, const std::string& root) {
   const std::string normal = fs::path(origin).lexically_normal();
   return origin.starts_with('/') && !normal.starts_with(fs::path(root + "/").lexically_normal().string());
@@ -125,14 +145,16 @@ bool IsAnyPath(const std::string& origin, const std::string& root) {
 
 absl::StatusOr<FoundOrigin> FindOrigin(const std::string& said, const OriginLookup& look_up) {
   std::string origin = said;
-  FoundOrigin found{.path = "", .checkpoint = CutCheckpoint(&origin)};
+  const bool is_live = CutLive(&origin);
+  FoundOrigin found{.path = "", .checkpoint = is_live ? "" : CutCheckpoint(&origin), .is_live = is_live};
+  const auto is_job = is_live ? HasChief : HasCheckpoints;
   bool is_own = true;  // lies below the root, where programs of jobs write
   if (origin.starts_with("gs://")) {
     const absl::StatusOr<std::string> path = look_up.path_of(origin);
     if (!path.ok()) return path.status();
     found.path = *path;
     // A Python job's --job-dir is where its program writes. Its checkpoints are in the job's own folder.
-    const std::string job = HasCheckpoints(*path) ? "" : look_up.job_with(origin);
+    const std::string job = is_job(*path) ? "" : look_up.job_with(origin);
     if (!job.empty()) found.path = job;
   } else if (origin.starts_with('/')) {
     is_own = !IsAnyPath(origin, look_up.root);
@@ -153,7 +175,12 @@ absl::StatusOr<FoundOrigin> FindOrigin(const std::string& said, const OriginLook
   if (is_own && LeadsThroughLinks(found.path, look_up.root)) {
     return absl::InvalidArgumentError(absl::StrCat("the origin ", Shown(said), " leads through a link"));
   }
-  if (!fs::is_directory(found.path, error) || HasCheckpoints(found.path)) return found;
+  if (is_live && !HasChief(found.path)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the origin ", Shown(said), " has no chief: a live version is of a job that runs, and whose ",
+                     "chief this machine reaches. Deploy it once it runs, or without --live"));
+  }
+  if (is_live || !fs::is_directory(found.path, error) || HasCheckpoints(found.path)) return found;
   if (const std::string file = OnlyExportedFile(found.path); !file.empty()) return FoundOrigin{.path = file};
   return absl::InvalidArgumentError(absl::StrCat("the origin ", Shown(said),
                                                  " holds no checkpoint, nor one exported file (", kExported,

@@ -7,7 +7,7 @@
 //   auto predictor = OpenPredictor(files.PathOf("m", "v1", pinned->files), {});
 //
 // Shapes: an origin is the URI of a job's --job-dir, a job's name, a path below the service's root, or any path, each
-//   also with /latest, /best or /checkpoints/TERM-N behind it; or an exported file, or a folder that holds one.
+//   also with /latest, /best, /checkpoints/TERM-N or /live behind it; or an exported file, or a folder that holds one.
 //   ROOT/models/MODEL/VERSION has checkpoints/TERM-N or the exported file; of Python code also its files
 //   (served_code.h), and kPythonLog with what it prints.
 // Order: the files lie in VERSION.new until all are there, and are synced before they have their name. A checkpoint of
@@ -31,6 +31,7 @@ namespace downpour {
 struct FoundOrigin {
   std::string path;             // a job's folder, a checkpoint's, or a file
   std::string checkpoint = {};  // of a job's folder: TERM-N or best; empty: the newest
+  bool is_live = false;         // of a job's folder: what its servers hold by now, as long as it trains
 };
 
 // What an origin may name, as the service knows it.
@@ -41,6 +42,9 @@ struct OriginLookup {
       job_with;  // the folder of the newest job with that --job-dir; or ""
   std::function<std::string(const std::string& name)> job_named;  // the folder of a job; or ""
 };
+
+inline constexpr char kLiveSuffix[] = "/live";
+bool IsLiveOrigin(const std::string& origin);
 
 // Whether the origin may lead outside of the service's root: whoever names it must be one who may run programs there.
 bool IsAnyPath(const std::string& origin, const std::string& root);

@@ -22,6 +22,10 @@ absl::Status WhyNotDeployed(const ModelVersion& version, const absl::Status& sta
 absl::Status ModelService::Pin(ModelVersion* version) const {
   const absl::StatusOr<FoundOrigin> origin = FindOrigin(version->origin, look_up_);
   if (!origin.ok()) return origin.status();
+  if (origin->is_live && !IsLiveJobOver(origin->path)) {
+    version->found = origin->path;
+    return absl::OkStatus();
+  }
   const absl::StatusOr<PinnedFiles> pinned = files_.Pin(*origin, version->model, version->name);
   if (!pinned.ok()) return pinned.status();
   version->files = pinned->files;
@@ -30,6 +34,7 @@ absl::Status ModelService::Pin(ModelVersion* version) const {
 }
 
 void ModelService::OpenPinned(const ModelVersion& version, const OnOpened& on_opened) {
+  if (FollowsServers(version)) return OpenLive(version, on_opened);
   PredictorOptions options{.python = python_};
   options.python.log = files_.PathOf(version.model, version.name, kPythonLog);
   Opened predictor = OpenPredictor(files_.PathOf(version.model, version.name, version.files), options);
@@ -117,6 +122,12 @@ void ModelService::Work() {
     if (ends_) return;  // what is left is taken up by the next service
     const Task task = tasks_.front();
     tasks_.pop_front();
+    if (task.takes_over) {
+      hold.unlock();
+      EndLive(task);
+      hold.lock();
+      continue;
+    }
     if (task.operation.empty()) {
       OpenNow(task.model, task.version, hold);
       continue;
@@ -155,7 +166,11 @@ void ModelService::OpenNow(const std::string& model, const std::string& version,
   (*before)->is_being_opened = true;
   const ModelVersion record = (*before)->version;
   hold.unlock();
-  OpenPinned(record, [this, record](const Opened& opened) { OnOpenedAgain(record, opened); });
+  if (FollowsServers(record) && IsLiveJobOver(record.found)) {  // while no service ran
+    OnOpenedAgain(record, TakeOver(record));
+  } else {
+    OpenPinned(record, [this, record](const Opened& opened) { OnOpenedAgain(record, opened); });
+  }
   hold.lock();
 }
 

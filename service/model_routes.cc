@@ -68,10 +68,24 @@ absl::StatusOr<json> PageOf(const Request& request, const char* name, const std:
   return answer;
 }
 
+// How fresh a version is that follows a job in training.
+json FreshnessOf(const VersionStatus& version) {
+  json fresh = json::object();
+  if (version.age_seconds) fresh["ageSeconds"] = *version.age_seconds;
+  const RecentPredictions recent = version.meter->Recent(PredictionMeter::Clock::now());
+  if (recent.p50_age_seconds > 0) {
+    fresh["p50Seconds"] = recent.p50_age_seconds;
+    fresh["p99Seconds"] = recent.p99_age_seconds;
+  }
+  return fresh;
+}
+
 json VersionResource(const VersionStatus& version, const std::string& project) {
-  return ResourceOf(
-      version.version,
-      {.project = project, .is_default = version.is_default, .last_used_ms = version.meter->last_used_ms()});
+  json resource =
+      ResourceOf(version.version,
+                 {.project = project, .is_default = version.is_default, .last_used_ms = version.meter->last_used_ms()});
+  if (version.is_live) resource["freshness"] = FreshnessOf(version);
+  return resource;
 }
 
 json ModelResource(const ModelStatus& model, const std::string& project) {
@@ -190,6 +204,7 @@ json RowsOf(const ModelStatus& model) {
                 {"rowsPerSecond", recent.rows_per_second},
                 {"errorsPerSecond", recent.errors_per_second}};
     if (recent.p50_seconds > 0) row["p50Seconds"] = recent.p50_seconds, row["p99Seconds"] = recent.p99_seconds;
+    if (one.is_live) row["freshness"] = FreshnessOf(one);
     if (!one.version.error.empty()) row["errorMessage"] = one.version.error;
     versions.push_back(std::move(row));
   }

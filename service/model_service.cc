@@ -48,6 +48,7 @@ ModelService::~ModelService() {
   End();
   if (works_.joinable()) works_.join();
   for (CodeStart& start : code_starts_) start.thread.join();
+  feeds_.clear();  // waits for their threads, which may call this until then
 }
 
 void ModelService::End() {
@@ -56,6 +57,7 @@ void ModelService::End() {
   for (const CodeStart& start : code_starts_) {
     if (start.predictor) start.predictor->instances()->End();
   }
+  for (const std::unique_ptr<LiveFeed>& feed : feeds_) feed->Stop();
   changed_.notify_all();
 }
 
@@ -99,6 +101,8 @@ ModelStatus ModelService::StatusOf(const ModelEntry& entry) {
     status.versions.push_back({.version = version.version,
                                .is_default = name == entry.model.default_version,
                                .is_open = version.served != nullptr,
+                               .is_live = FollowsServers(version.version),
+                               .age_seconds = version.served ? version.served->predictor->age_seconds() : std::nullopt,
                                .meter = version.meter});
   }
   return status;
@@ -293,6 +297,11 @@ absl::StatusOr<std::string> ModelService::PlaceOf(const std::string& model, cons
   const absl::StatusOr<VersionStatus> found = FindVersion(model, name);
   if (!found.ok()) return found.status();
   if (found->version.state != VersionState::kReady) return NotReady(found->version);
+  if (found->is_live) {
+    return absl::FailedPreconditionError(absl::StrCat("the version ", name, " of ", model,
+                                                      " follows a job that trains, and has no files to predict ",
+                                                      "from: name another version, or deploy the job without --live"));
+  }
   return files_.PathOf(model, name, found->version.files);
 }
 

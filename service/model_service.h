@@ -9,6 +9,8 @@
 // Order: what a call did is on the disk when it returns. A version's files are pinned (deployed_files.h), opened and
 //   have answered a first row before it is READY, or the default. The first version that is ready is the default.
 //   One that could not be opened is tried again when it is asked for after kPause.
+//   A live version has no files of its own while its job trains. Once that is over its last checkpoint is pinned and
+//   takes its place. Until then, and where there is none, the last values that were read go on answering.
 // Cost: of Take a lock and two look-ups, and never a wait for the disk, to which others may write meanwhile. A version
 //   is opened when it is first asked for, or by OpenAll. Versions are opened one after the other, apart from the user's
 //   code: that may take minutes to start, so it does on a thread of its own.
@@ -35,6 +37,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "predict/live_feed.h"
 #include "predict/predictor.h"
 #include "predict/python_serving.h"
 #include "service/deployed_files.h"
@@ -55,6 +58,8 @@ struct VersionStatus {
   ModelVersion version;
   bool is_default = false;
   bool is_open = false;
+  bool is_live = false;                    // it follows the servers of a job in training, or would if it were open
+  std::optional<double> age_seconds = {};  // of its values, of one that follows servers
   std::shared_ptr<const PredictionMeter> meter;
 };
 
@@ -126,7 +131,8 @@ class ModelService {
   };
   struct Task {
     std::string model, version;
-    std::string operation = {};  // empty: it is to be opened alone
+    std::string operation = {};  // empty: it is to be opened alone, or
+    bool takes_over = false;     // the last checkpoint of a live version's job is to
   };
   using Opened = absl::StatusOr<std::shared_ptr<const Predictor>>;
   using OnOpened = std::function<void(Opened)>;
@@ -148,6 +154,12 @@ class ModelService {
   // Calls it once the version has answered a first row, or cannot: before this returns, or from another thread.
   void OpenPinned(const ModelVersion& version, const OnOpened& on_opened);
   void StartCode(std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened);
+  // Whether the version follows its job's servers: its origin says so, and that job is not known to be over.
+  static bool FollowsServers(const ModelVersion& version);
+  void OpenLive(const ModelVersion& version, const OnOpened& on_opened);
+  // By its job's last checkpoint: a predictor of that, which answers from now on.
+  Opened TakeOver(const ModelVersion& version);
+  void EndLive(const Task& task);
   void OnOpenedAgain(const ModelVersion& version, const Opened& opened);
   void OpenNow(const std::string& model, const std::string& version, std::unique_lock<std::mutex>& hold);
 
@@ -176,6 +188,7 @@ class ModelService {
   std::deque<std::string> newest_operations_;  // their names, the newest last
   std::deque<Task> tasks_;
   std::list<CodeStart> code_starts_;
+  std::list<std::unique_ptr<LiveFeed>> feeds_;  // each ends with its predictor
   bool ends_ = false;
   std::thread works_;  // last: it uses the others
 };

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "runtime/posix/process.h"
 #include "service/http_answer.h"
 
 namespace downpour {
-namespace {
 
 // The predictor of a version, which remembers how many rows it was asked.
-class CountingPredictor final : public Predictor, public InstancePredictor {
+class PredictionDesk::CountingPredictor final : public Predictor, public InstancePredictor {
  public:
   explicit CountingPredictor(const Predictor& other) : other_(other) {}
   absl::StatusOr<OutputBatch> Predict(const InputBatch& batch) const override {
@@ -29,14 +29,13 @@ class CountingPredictor final : public Predictor, public InstancePredictor {
   const std::string& origin() const override { return other_.origin(); }
   size_t most_rows() const override { return other_.most_rows(); }
   uint64_t bytes_held() const override { return other_.bytes_held(); }
+  std::optional<double> age_seconds() const override { return other_.age_seconds(); }
   uint64_t rows() const { return rows_; }
 
  private:
   const Predictor& other_;
   mutable uint64_t rows_ = 0;  // of one request, on its thread
 };
-
-}  // namespace
 
 PredictionDesk::PredictionDesk(ModelService& models)
     : models_(models),
@@ -58,21 +57,40 @@ void PredictionDesk::EndTurn() {
   free_.notify_one();
 }
 
+absl::Status PredictionDesk::AskOnce(const Question& question, const ServedVersion& served,
+                                     const CountingPredictor& predictor) {
+  if (predictor.instances() != nullptr) return question(served, predictor);
+  if (!TakeTurn()) return absl::UnavailableError("all cores are busy with predictions: ask again");
+  absl::Status status = question(served, predictor);
+  EndTurn();
+  return status;
+}
+
 absl::Status PredictionDesk::Ask(const PredictionRequest& request, const Question& question) {
   const auto begun = PredictionMeter::Clock::now();
-  const absl::StatusOr<std::shared_ptr<const ServedVersion>> served = models_.Take(request.model, request.version);
+  absl::StatusOr<std::shared_ptr<const ServedVersion>> served = models_.Take(request.model, request.version);
   if (!served.ok()) return served.status();
-  const CountingPredictor predictor(*(*served)->predictor);
-  absl::Status status = absl::UnavailableError("all cores are busy with predictions: ask again");
-  if (predictor.instances() != nullptr) {
-    status = question(**served, predictor);
-  } else if (TakeTurn()) {
-    status = question(**served, predictor);
-    EndTurn();
+  std::optional<CountingPredictor> predictor(*(*served)->predictor);
+  auto asked = begun;
+  std::optional<double> age;
+  absl::Status status;
+  for (;;) {
+    asked = PredictionMeter::Clock::now();
+    age = predictor->age_seconds();
+    status = AskOnce(question, **served, *predictor);
+    // A server of a job in training is away, or that job has just ended and a checkpoint takes over.
+    if (!age || !absl::IsUnavailable(status) || PredictionMeter::Clock::now() - begun >= kPatience) break;
+    const auto now = models_.Take(request.model, request.version);
+    if (!now.ok()) break;
+    served = now;
+    predictor.emplace(*(*served)->predictor);
   }
   const auto now = PredictionMeter::Clock::now();
-  const PredictionOutcome outcome{
-      .rows = predictor.rows(), .ok = status.ok(), .seconds = std::chrono::duration<double>(now - begun).count()};
+  using Seconds = std::chrono::duration<double>;
+  PredictionOutcome outcome{
+      .rows = predictor->rows(), .ok = status.ok(), .seconds = Seconds(now - begun).count(), .age_seconds = {}};
+  // Newer values may have come before it was computed. It is told as if they had not.
+  if (age) outcome.age_seconds = *age + Seconds(now - asked).count();
   const int64_t unix_ms = UnixMs();
   (*served)->meter->Count(outcome, now, unix_ms);
   if ((*served)->logs_requests) {

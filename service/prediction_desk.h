@@ -7,6 +7,7 @@
 // Order: the version is taken once, so that an answer is of one version. As many requests compute at a time as the
 //   machine has cores. The others wait for their turn, and each is taken as soon as one is done. Models of Python code
 //   have turns of their own (predict/python_pool.h), so that one that hangs holds up no other model.
+//   A live version whose rows are not to be had is asked again for kPatience, by what answers in its name by then.
 // Errors: UNAVAILABLE for one that waited kPatience for its turn; those of ModelService::Take and of what is asked.
 // Threads: any.
 // Tests: tests/process/test_predictions.py.
@@ -46,6 +47,8 @@ class PredictionDesk {
   ModelService& models() { return models_; }
 
  private:
+  class CountingPredictor;
+  absl::Status AskOnce(const Question& question, const ServedVersion& served, const CountingPredictor& predictor);
   bool TakeTurn();
   void EndTurn();
 

@@ -1,17 +1,14 @@
 #include "service/prediction_meter.h"
 
-#include <algorithm>
-
 namespace downpour {
 namespace {
 
 void CountInto(const PredictionOutcome& outcome, PredictionCounts* counts) {
-  const auto bucket = std::lower_bound(kLatencyBounds.begin(), kLatencyBounds.end(), outcome.seconds);
-  ++counts->buckets[static_cast<size_t>(bucket - kLatencyBounds.begin())];
   ++counts->requests;
   counts->errors += outcome.ok ? 0 : 1;
   counts->rows += outcome.ok ? outcome.rows : 0;
-  counts->seconds += outcome.seconds;
+  counts->latency.Count(outcome.seconds);
+  if (outcome.ok && outcome.age_seconds) counts->age.Count(*outcome.age_seconds);
 }
 
 }  // namespace
@@ -20,24 +17,8 @@ void PredictionCounts::Add(const PredictionCounts& more) {
   requests += more.requests;
   errors += more.errors;
   rows += more.rows;
-  seconds += more.seconds;
-  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += more.buckets[i];
-}
-
-double PredictionCounts::Quantile(double share) const {
-  const double wanted = share * static_cast<double>(requests);
-  double below = 0;
-  for (size_t i = 0; i < buckets.size() && requests > 0; ++i) {
-    const auto here = static_cast<double>(buckets[i]);
-    if (below + here < wanted || here == 0) {
-      below += here;
-      continue;
-    }
-    const double from = i == 0 ? 0 : kLatencyBounds[i - 1];
-    const double to = i < kLatencyBounds.size() ? kLatencyBounds[i] : from;
-    return from + (to - from) * (wanted - below) / here;
-  }
-  return 0;
+  latency.Add(more.latency);
+  age.Add(more.age);
 }
 
 void PredictionMeter::Count(const PredictionOutcome& outcome, Clock::time_point now, int64_t now_unix_ms) {
@@ -74,8 +55,10 @@ RecentPredictions PredictionMeter::Recent(Clock::time_point now) const {
   return {.requests_per_second = static_cast<double>(sum.requests) / span,
           .rows_per_second = static_cast<double>(sum.rows) / span,
           .errors_per_second = static_cast<double>(sum.errors) / span,
-          .p50_seconds = sum.Quantile(0.5),
-          .p99_seconds = sum.Quantile(0.99)};
+          .p50_seconds = sum.latency.Quantile(0.5),
+          .p99_seconds = sum.latency.Quantile(0.99),
+          .p50_age_seconds = sum.age.Quantile(0.5),
+          .p99_age_seconds = sum.age.Quantile(0.99)};
 }
 
 }  // namespace downpour

@@ -17,17 +17,17 @@ void AddOfEach(const std::vector<ModelStatus>& models, const Add& add) {
   }
 }
 
-void AddLatencies(const VersionStatus& version, const PrometheusText::Labels& labels, PrometheusText* text) {
-  const PredictionCounts counts = version.meter->Counts();
+template <const auto& kBounds>
+void AddTimes(const TimeHistogram<kBounds>& times, const PrometheusText::Labels& labels, PrometheusText* text) {
   uint64_t below = 0;
-  for (size_t i = 0; i < counts.buckets.size(); ++i) {
-    below += counts.buckets[i];
+  for (size_t i = 0; i < times.buckets.size(); ++i) {
+    below += times.buckets[i];
     PrometheusText::Labels own = labels;
-    own.emplace_back("le", i < kLatencyBounds.size() ? absl::StrCat(kLatencyBounds[i]) : "+Inf");
+    own.emplace_back("le", i < kBounds.size() ? absl::StrCat(kBounds[i]) : "+Inf");
     text->Add(static_cast<double>(below), own, "_bucket");
   }
-  text->Add(counts.seconds, labels, "_sum");
-  text->Add(static_cast<double>(counts.requests), labels, "_count");
+  text->Add(times.seconds, labels, "_sum");
+  text->Add(static_cast<double>(times.count), labels, "_count");
 }
 
 }  // namespace
@@ -46,8 +46,14 @@ void AddPredictionMetrics(const std::vector<ModelStatus>& models, PrometheusText
   add_counter("downpour_prediction_rows_total", "Rows that were predicted.", &PredictionCounts::rows);
   text->Begin("downpour_prediction_latency_seconds", "histogram",
               "Time from a request's last byte to its answer, waiting for its turn included.");
-  AddOfEach(models,
-            [&](const VersionStatus& one, const PrometheusText::Labels& labels) { AddLatencies(one, labels, text); });
+  AddOfEach(models, [&](const VersionStatus& one, const PrometheusText::Labels& labels) {
+    AddTimes(one.meter->Counts().latency, labels, text);
+  });
+  text->Begin("downpour_prediction_freshness_seconds", "histogram",
+              "Of answers by a model in training: how long a push to its servers may have waited at most.");
+  AddOfEach(models, [&](const VersionStatus& one, const PrometheusText::Labels& labels) {
+    if (IsLiveOrigin(one.version.origin)) AddTimes(one.meter->Counts().age, labels, text);
+  });
 }
 
 }  // namespace downpour

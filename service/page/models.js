@@ -17,6 +17,8 @@ const COLUMNS = [
   { name: "Rows", number: true, text: (v) => rate(v.rowsPerSecond) },
   { name: "p50", number: true, text: (v) => milliseconds(v.p50Seconds) },
   { name: "p99", number: true, text: (v) => milliseconds(v.p99Seconds) },
+  { name: "Fresh", number: true, optional: true,
+    text: (v) => (v.freshness ? milliseconds(v.freshness.p99Seconds ?? v.freshness.ageSeconds) : DASH) },
   { name: "Errors", number: true, text: (v) => (v.errors > 0 ? counted(v.errors) : DASH), optional: true },
   { name: "From", text: (v) => v.origin },
   { name: "Why", text: (v) => (v.errorMessage ? sentence(v.errorMessage) : DASH), optional: true },

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import unittest
+import unittest.mock
 
 import zmtp
 from cluster import BUILD, LONG, PROGRAMS, Process, ProcessTest, alive, complete, free_port, joined, kill, task_of
@@ -170,7 +171,7 @@ class KeysTest(ProcessTest):
         [chief, *_] = self.start_endless_cluster()
         ann = self.folder / "ann"
         self.assertEqual(self.tool("keys", "issue", "--keys", self.keys, "viewer", "--out", ann)[0], 0)
-        self.assertEqual({file.name for file in ann.iterdir()}, {"viewer.secret", "chief.public"})
+        self.assertEqual({file.name for file in ann.iterdir()}, {"viewer.secret", "chief.public", "ps.public"})
         where = ("--chief", self.chief_at, "--keys", ann)
         self.wait_until(lambda _: self.tool("status", *where)[0] == 0)  # once the chief has read the new key
         self.assertRegex(self.tool("doctor", "--cluster=none", *where)[1], r"ok +chief +answers")
@@ -196,6 +197,26 @@ class KeysTest(ProcessTest):
         self.assertEqual(self.hostile("stop", "client", run=(self.status()["run"], self.status()["chief"]["term"])),
                          "answered\n")  # fmt: skip
         self.assertEqual(chief.finish()[0], 143, chief.said)
+
+    def test_a_viewer_reads_at_a_ps_and_does_nothing_else(self):
+        self.start_endless_cluster()
+        rows = self.folder / "rows.json"
+        rows.write_text(json.dumps([0] * 64))
+        bo = self.folder / "bo"
+        self.assertEqual(self.tool("keys", "issue", "--keys", self.keys, "viewer", "--out", bo)[0], 0)
+        with unittest.mock.patch.dict(os.environ, {"DOWNPOUR_KEYS": str(bo)}):
+            code, out, err = self.tool("predict", self.job_dir, "--live", "--instances", rows)
+        self.assertEqual(code, 0, err)
+        self.assertIn("probabilities", out)
+        status = self.status()
+        before = task_of(status, "ps-0")
+        run = (status["run"], status["chief"]["term"])
+        self.assertEqual(self.hostile("say", "viewer", ps=0, run=run), "said\n")
+        said = self.wait_until(lambda s: task_of(s, "ps-0")["rejected"] >= before["rejected"] + 30)
+        for name in ("ps-0", "ps-1", "worker-0", "worker-1"):
+            self.assertTrue(alive(said, name))
+        step = task_of(said, "worker-0")["step"]
+        self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)  # no member is shut out
 
     def test_a_right_key_does_not_help_in_the_wrong_role(self):
         self.start_endless_cluster()

@@ -29,7 +29,7 @@ constexpr auto kOperationPause = std::chrono::milliseconds(200);
 struct ModelsOptions {
   ServicePlace place = UsualPlace();
   std::string model, version, origin, description, instances;
-  bool as_json = false, logs_requests = false, becomes_default = false;
+  bool as_json = false, logs_requests = false, becomes_default = false, is_live = false;
 
   std::string ModelPath() const { return absl::StrCat(kModels, "/", model); }
   std::string VersionPath() const { return absl::StrCat(ModelPath(), "/versions/", version); }
@@ -129,8 +129,9 @@ int Deploy(const ModelsOptions& options, const ServiceClient& service, Streams s
   if (absl::IsNotFound(service.Ask("GET", options.ModelPath()).status())) {
     if (const int code = CreateModel(options, service, streams); code != kExitDone) return code;
   }
-  const json body = {
-      {"name", options.version}, {"deploymentUri", OriginFrom(options.origin)}, {"description", options.description}};
+  const json body = {{"name", options.version},
+                     {"deploymentUri", OriginFrom(options.origin) + (options.is_live ? "/live" : "")},
+                     {"description", options.description}};
   absl::StatusOr<json> operation = service.Ask("POST", options.ModelPath() + "/versions", body.dump());
   if (operation.ok()) operation = Ended(*std::move(operation), service);
   if (!operation.ok()) return FailModels(operation.status(), streams);
@@ -190,6 +191,7 @@ std::function<int()> SetUpModels(CLI::App& app, Streams streams) {
   deploy->add_option("VERSION", options->version, "The version's name")->required();
   deploy->add_option("ORIGIN", options->origin, "wd1, wd1/best, gs://B/wd1, runs/first/latest or model.safetensors")
       ->required();
+  deploy->add_flag("--live", options->is_live, "It answers by what the job's servers hold, as long as the job trains");
   deploy->add_flag("--set-default", options->becomes_default, "It answers for the model once it is ready");
   add_description(deploy);
   AddFormatOption(*add("list", "All versions of all models", ListModels), "A table, or all numbers", &options->as_json);
@@ -221,6 +223,7 @@ std::function<int()> SetUpModels(CLI::App& app, Streams streams) {
 const Verb kModelsVerb = {"models", "Deploy trained models to a service, and ask them for predictions",
                           "  downpour models deploy digits v1 wd1/best --root ~/jobs\n"
                           "  downpour models predict digits --instances rows.json --root ~/jobs\n"
+                          "  downpour models deploy digits now wd1 --live --root ~/jobs\n"
                           "  downpour models deploy digits v2 runs/first --set-default --root ~/jobs\n"
                           "  downpour models list --service https://h0:7000 --token-file token\n",
                           "0 done, 1 refused, or the version cannot answer", SetUpModels};

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -6,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "predict/live_feed.h"
 #include "predict/open_predictor.h"
 #include "predict/predict_file.h"
 #include "predict/predict_json.h"
@@ -20,6 +22,7 @@ struct PredictOptions {
   std::string origin;
   std::string checkpoint;
   bool best = false;
+  bool live = false;
   std::string input;
   std::string format;
   std::string instances;
@@ -29,6 +32,24 @@ struct PredictOptions {
   std::string python = PythonServing().interpreter;
 };
 
+// By what the job's servers hold now, or by the last checkpoint of one that is over. `feed` outlives it.
+absl::StatusOr<std::shared_ptr<const Predictor>> OpenLive(const PredictOptions& options, const PredictorOptions& open,
+                                                          std::unique_ptr<LiveFeed>* feed,
+                                                          std::vector<std::string>* notes) {
+  if (IsLiveJobOver(options.origin)) {
+    notes->push_back(absl::StrCat("the job of ", options.origin, " is over: its newest checkpoint answers"));
+    return OpenPredictor(options.origin, open, notes);
+  }
+  using Opened = absl::StatusOr<std::shared_ptr<const Predictor>>;
+  const auto first = std::make_shared<std::promise<Opened>>();
+  auto opened = LiveFeed::Open(options.origin, {},
+                               {.on_first = [first](Opened found) { first->set_value(std::move(found)); },
+                                .on_end = [](const absl::Status&) {}});
+  if (!opened.ok()) return opened.status();
+  *feed = *std::move(opened);
+  return first->get_future().get();
+}
+
 int RunPredict(const PredictOptions& options, Streams streams) {
   const auto fail = [&](const absl::Status& status) {
     return Complain(streams, "predict", std::string(status.message()), kExitFailed);
@@ -37,7 +58,9 @@ int RunPredict(const PredictOptions& options, Streams streams) {
   open.checkpoint = options.best ? kBestCheckpoint : options.checkpoint;
   open.python.interpreter = options.python;
   std::vector<std::string> notes;
-  const auto predictor = OpenPredictor(options.origin, open, &notes);
+  std::unique_ptr<LiveFeed> feed;
+  const auto predictor =
+      options.live ? OpenLive(options, open, &feed, &notes) : OpenPredictor(options.origin, open, &notes);
   for (const std::string& note : notes) Complain(streams, "predict", note, kExitDone);
   if (!predictor.ok()) return fail(predictor.status());
   streams.err << "predicting by " << (*predictor)->origin() << "\n";
@@ -78,7 +101,11 @@ std::function<int()> SetUpPredict(CLI::App& app, Streams streams) {
       app.add_option("--checkpoint", options->checkpoint, "Which of the folder's; the newest by default")
           ->type_name("TERM-N|best")
           ->check(CheckRound);
-  app.add_flag("--best", options->best, "The checkpoint of the best evaluation")->excludes(checkpoint);
+  auto* const best = app.add_flag("--best", options->best, "The checkpoint of the best evaluation");
+  best->excludes(checkpoint);
+  app.add_flag("--live", options->live, "What the servers of the folder's job hold now, while it trains")
+      ->excludes(checkpoint)
+      ->excludes(best);
   auto* const input =
       app.add_option("--input", options->input, "Rows to predict, as the job's data; - is stdin")->type_name("FILE|-");
   app.add_option("--format", options->format, "What --input is, if not what the job's data are")
@@ -111,6 +138,7 @@ std::function<int()> SetUpPredict(CLI::App& app, Streams streams) {
 const Verb kPredictVerb = {"predict", "Answer rows by a trained model on this machine",
                            "  downpour predict runs/first --input new.csv --output answers.csv\n"
                            "  downpour predict runs/first --best --instances rows.json\n"
+                           "  downpour predict runs/first --live --instances rows.json\n"
                            "  downpour predict model.safetensors --signature\n",
                            "0 done, 1 there is no model, or a row does not fit", SetUpPredict};
 
