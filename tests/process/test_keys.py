@@ -1,5 +1,6 @@
 """A cluster with keys: it trains, and nobody without a key of it gets in or does harm."""
 
+import json
 import os
 import pathlib
 import random
