@@ -191,7 +191,10 @@ void ReaderRole::EndRoundIfComplete() {
                        .versions = {parameters_.versions.begin(), parameters_.versions.begin() + dense},
                        .values = {parameters_.values.begin(), parameters_.values.begin() + dense},
                        .as_of = round_begun_};
-  next_round_ = std::max(round_begun_ + options_.refresh, now_ + (kShare - 1) * (now_ - round_begun_));
+  // By the shortest of some: one that was long may have waited for a processor, and a pause for that helps nobody.
+  lasted_[rounds_++ % lasted_.size()] = now_ - round_begun_;
+  const Duration usual = *std::min_element(lasted_.begin(), lasted_.begin() + std::min(rounds_, lasted_.size()));
+  next_round_ = std::max(round_begun_ + options_.refresh, now_ + (kShare - 1) * usual);
   out_->Add(Wake{next_round_ - now_});
 }
 

@@ -20,6 +20,8 @@
 // Tests: tests/unit/reader/reader_role_test.cc, tests/process/test_live.py.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -136,6 +138,8 @@ class ReaderRole final : public Role {
   PullRound::Of round_of_ = PullRound::Of::kAll;  // what that round is of
   Time round_begun_{};                            // the last one of all slices
   Time next_round_{};
+  std::array<Duration, 4> lasted_{};  // the last rounds of all slices
+  size_t rounds_ = 0;
   std::deque<Wanted> wanted_;  // the first is that of a round of rows under way
   std::vector<FoundRows> found_rows_;
   std::optional<ValueSet> complete_;
