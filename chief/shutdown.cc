@@ -22,8 +22,9 @@ void Shutdown::Fail(const absl::Status& why) {
     const std::string back = of_code ? "Have the Python code give downpour.fit as many examples as then"
                                      : "Put these files back on each host as they were";
     const std::string look = of_code ? "" : "; downpour doctor prints their fingerprints";
-    remedy = absl::StrCat(back, ", or begin again with the new ones in another job folder", look,
-                          ". With the data as they were: ", remedy);
+    remedy =
+        absl::StrCat(back, ", or begin again with the new ones in another job folder", look,
+                     of_code ? ". With the data as they were: " : ". With them, and data.train as it was: ", remedy);
   }
   Begin(JobState::kFailed, absl::StrCat(MessageOf(why), ". ", remedy),
         absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);

@@ -38,21 +38,24 @@ void ModelService::OpenPinned(const ModelVersion& version, const OnOpened& on_op
   PredictorOptions options{.python = python_};
   options.python.log = files_.PathOf(version.model, version.name, kPythonLog);
   Opened predictor = OpenPredictor(files_.PathOf(version.model, version.name, version.files), options);
-  if (predictor.ok() && (*predictor)->instances() != nullptr) return StartCode(*std::move(predictor), on_opened);
+  if (predictor.ok() && (*predictor)->instances() != nullptr)
+    return StartCode(version, *std::move(predictor), on_opened);
   if (predictor.ok()) {
     if (absl::Status warm = WarmUp(**predictor); !warm.ok()) predictor = std::move(warm);
   }
   on_opened(std::move(predictor));
 }
 
-void ModelService::StartCode(std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened) {
+void ModelService::StartCode(const ModelVersion& version, std::shared_ptr<const Predictor> predictor,
+                             const OnOpened& on_opened) {
   const std::lock_guard hold(mutex_);
   for (CodeStart& start : code_starts_) {
     if (start.has_ended) start.thread.join();  // it needs the lock no more
   }
   code_starts_.remove_if([](const CodeStart& start) { return start.has_ended; });
   if (ends_) predictor->instances()->End();
-  CodeStart& start = code_starts_.emplace_back(CodeStart{.predictor = std::move(predictor)});
+  CodeStart& start = code_starts_.emplace_back(
+      CodeStart{.model = version.model, .version = version.name, .predictor = std::move(predictor)});
   start.thread = std::thread([this, &start, on_opened] {
     absl::Status warm = WarmUp(*start.predictor);
     on_opened(warm.ok() ? Opened(start.predictor) : Opened(std::move(warm)));

@@ -10,6 +10,8 @@
 namespace downpour {
 namespace {
 
+constexpr auto kEndsWithin = std::chrono::seconds(5);  // code whose start is ended
+
 std::string Shown(const std::string& name) { return OneLine(name, 128); }
 
 absl::Status NoModel(const std::string& model) {
@@ -241,8 +243,24 @@ absl::StatusOr<Operation> ModelService::UpdateVersion(const std::string& model, 
   return operation;
 }
 
+// Code that never comes to its model would hold the version's name for as long as a start may take.
+void ModelService::EndStart(const std::string& model, const std::string& version, std::unique_lock<std::mutex>& hold) {
+  const auto is_creating = [&] {
+    const absl::StatusOr<VersionEntry*> entry = EntryOf(model, version);
+    return entry.ok() && (*entry)->version.state == VersionState::kCreating;
+  };
+  for (const CodeStart& start : code_starts_) {
+    if (!is_creating()) return;
+    if (start.model != model || start.version != version || !start.predictor) continue;
+    start.predictor->instances()->End();
+    changed_.wait_for(hold, kEndsWithin, [&] { return !is_creating(); });
+    return;  // the list may be another one by now
+  }
+}
+
 absl::StatusOr<Operation> ModelService::DeleteVersion(const std::string& model, const std::string& version) {
-  const std::lock_guard hold(mutex_);
+  std::unique_lock hold(mutex_);
+  EndStart(model, version, hold);
   const absl::StatusOr<VersionEntry*> found = EntryOf(model, version);
   if (!found.ok()) return found.status();
   ModelEntry& entry = models_[model];

@@ -138,6 +138,7 @@ class ModelService {
   using OnOpened = std::function<void(Opened)>;
   // Of the user's code, which answers its first row on a thread of its own.
   struct CodeStart {
+    std::string model, version;
     std::shared_ptr<const Predictor> predictor;  // until it has ended
     bool has_ended = false;
     std::thread thread = {};
@@ -153,7 +154,7 @@ class ModelService {
   absl::Status Pin(ModelVersion* version) const;
   // Calls it once the version has answered a first row, or cannot: before this returns, or from another thread.
   void OpenPinned(const ModelVersion& version, const OnOpened& on_opened);
-  void StartCode(std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened);
+  void StartCode(const ModelVersion& version, std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened);
   // Whether the version follows its job's servers: its origin says so, and that job is not known to be over.
   static bool FollowsServers(const ModelVersion& version);
   void OpenLive(const ModelVersion& version, const OnOpened& on_opened);
@@ -164,6 +165,7 @@ class ModelService {
   void OpenNow(const std::string& model, const std::string& version, std::unique_lock<std::mutex>& hold);
 
   // With the lock held.
+  void EndStart(const std::string& model, const std::string& version, std::unique_lock<std::mutex>& hold);
   absl::StatusOr<ModelEntry*> EntryOf(const std::string& model);
   absl::StatusOr<VersionEntry*> EntryOf(const std::string& model, const std::string& version);
   Operation NewOperation(OperationType type, const std::string& model, const std::string& version);

@@ -266,9 +266,13 @@ class PythonPredictionsTest(ServiceTest):
         body = {"name": "v1", "deploymentUri": str(self.trained / "ratings")}
         operation = self.ask("POST", f"{MODELS}/own/versions", body)[1]
         self.deploy("plain", self.trained / "plain")
-        log = self.root / "models/own/v1/python.log"
-        while not (log.exists() and "it starts" in log.read_text()):
-            threading.Event().wait(0.01)
+        self.ask("POST", f"{MODELS}/own/versions", body | {"name": "v2"})
+        for version in ("v1", "v2"):
+            log = self.root / "models/own" / version / "python.log"
+            while not (log.exists() and "it starts" in log.read_text()):
+                threading.Event().wait(0.01)
+        self.assertEqual(self.ask("DELETE", f"{MODELS}/own/versions/v2")[0], 200, "nor the name")
+        self.assertEqual(self.ask("GET", f"{MODELS}/own/versions/v2")[0], 404)
         self.service.signal(signal.SIGTERM)
         self.assertEqual(self.service.finish()[0], 143, self.service.said)
         self.no_start.unlink()

@@ -138,7 +138,7 @@ class SigmoidTest(ProcessTest):
         (self.folder / "rows.csv").write_text((self.folder / "rows.csv").read_text().replace("yes", "perhaps", 9))
         code, _, err = self.tool("run", self.job_file, "--job-dir", self.folder / "other")
         self.assertNotEqual(code, 0)
-        self.assertIn("2 units", err)
+        self.assertIn("1 unit, which tells two classes", err)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ class DataLook {
     const absl::StatusOr<int64_t> units = InferOutputWidth(job_.model);
     if (!units.ok()) return;  // an input's shape follows from data.columns, whose fault is told
     if (*units > 1 || job_.model.loss == Loss::kSoftmaxCrossEntropy) units_ = *units;
-    if (*units == 1 && job_.model.loss == Loss::kSigmoidCrossEntropy) units_ = 2;  // as many classes
+    tells_two_ = *units == 1 && job_.model.loss == Loss::kSigmoidCrossEntropy;
+    if (tells_two_) units_ = 2;  // as many classes
   }
 
   DataFacts Take() {
@@ -187,8 +188,9 @@ class DataLook {
     if (!units_ || (classes == *units_ && !is_one) || (classes < *units_ && !is_train)) return;
     const std::string held = is_one ? absl::StrCat("of one class alone, ", classes - 1)
                                     : absl::StrCat("of ", classes, " classes (0 to ", classes - 1, ")");
-    const std::string what = absl::StrCat(file, " holds labels ", held, ", but ", OutputPlace(),
-                                          ", the model's output, has ", Counted(*units_, "unit"));
+    const std::string what =
+        absl::StrCat(file, " holds labels ", held, ", but ", OutputPlace(), ", the model's output, has ",
+                     tells_two_ ? "1 unit, which tells two classes from each other" : Counted(*units_, "unit"));
     if (classes > *units_) return Fail(key, what);
     facts_.warnings.push_back(PlacedAt(read_, key, what,
                                        is_one ? "name labels of all classes: of one alone there is nothing to learn"
@@ -207,6 +209,7 @@ class DataLook {
   const JobSpec& job_;
   std::optional<int64_t> width_;  // of an example, as the model takes it
   std::optional<int64_t> units_;  // of the model's output, where they stand for classes
+  bool tells_two_ = false;        // by one unit
   DataFacts facts_;
 };
 
