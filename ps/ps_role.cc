@@ -78,8 +78,8 @@ class PsRole::Impl {
   template <typename Request>
   void Serve(PeerId worker, const Request& request) {
     if (!plane_) return Reject();
-    if (request.from == Incarnation::kNone) return ServeNobody(worker, request);
-    const bool told_before = plane_->HasEjected(worker, request.from);
+    const bool told_before = plane_->HasEjected(worker, request.from);  // also of who calls itself nobody since
+    if (request.from == Incarnation::kNone && !told_before) return ServeNobody(worker, request);
     pace_.Served(plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_));
     if (told_before) out_->Add(HangUp{worker});  // that answer may have been lost; this one goes out still
   }
