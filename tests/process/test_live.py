@@ -1,5 +1,6 @@
 """Versions that follow a job in training: what its servers hold answers, through kills, to its end and beyond it."""
 
+import http.client
 import json
 import threading
 import unittest
@@ -29,7 +30,11 @@ class Asking:
     def ask_on(self):
         connection = Connection(self.test.address)
         while not self.ends.wait(self.pause):
-            status, _, body = connection.post(PREDICT, self.body)
+            try:
+                status, _, body = connection.post(PREDICT, self.body)
+            except (OSError, http.client.HTTPException):  # a kept connection may end where others wait
+                connection = Connection(self.test.address)
+                continue
             if status != 200:
                 self.errors.append((status, body[:300]))
             elif self.right is not None and json.loads(body)["predictions"] not in self.right:
