@@ -33,7 +33,6 @@ namespace {
 
 constexpr size_t kMostSaid = 400;  // bytes of what a run is at
 
-std::string ChiefPath(const std::string& job_dir) { return job_dir + "/chief.json"; }
 std::string SummaryPath(const std::string& job_dir) { return job_dir + "/summary.json"; }
 std::string RunLockPath(const std::string& job_dir) { return job_dir + "/run.lock"; }
 
@@ -43,6 +42,8 @@ bool IsHeld(const std::string& lock_file) {
 }
 
 }  // namespace
+
+std::string ChiefPath(const std::string& job_dir) { return job_dir + "/chief.json"; }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

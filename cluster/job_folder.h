@@ -37,6 +37,7 @@ struct ChiefLocation {
 };
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+std::string ChiefPath(const std::string& job_dir);
 absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir);
 
 // The chief.json of a chief that is about to be started. What an earlier one left in the folder is not taken for it,

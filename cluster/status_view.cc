@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace downpour {
+namespace {
+
+bool IsEnd(const std::string& state) { return state == "SUCCEEDED" || state == "FAILED" || state == "CANCELLED"; }
+
+}  // namespace
 
 bool IsHealthy(const StatusReport& status) {
   const auto is = [&](const char* state) { return status.state == state; };
@@ -15,9 +20,8 @@ bool IsHealthy(const StatusReport& status) {
                       [](const FailureReport& f) { return f.age.value_or(0) <= kLately; });
 }
 
-bool HasEnded(const StatusReport& status) {
-  return status.state == "SUCCEEDED" || status.state == "FAILED" || status.state == "CANCELLED";
-}
+bool HasEnded(const StatusReport& status) { return IsEnd(status.state); }
+bool HasEnded(const SummaryReport& summary) { return IsEnd(summary.state); }
 
 bool IsAnotherRun(const std::string& run, const std::string& other) {
   return !run.empty() && !other.empty() && run != other;

@@ -16,6 +16,7 @@ namespace downpour {
 inline constexpr double kLately = 60;  // seconds
 bool IsHealthy(const StatusReport& status);
 bool HasEnded(const StatusReport& status);
+bool HasEnded(const SummaryReport& summary);
 // Whether two reports are of different runs, by their `run`. One that is empty is not known, and may be the same.
 bool IsAnotherRun(const std::string& run, const std::string& other);
 

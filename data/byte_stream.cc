@@ -18,11 +18,8 @@ struct OtherPacking {
   const char* name;
   std::string_view begins;  // the file with it
 };
-constexpr OtherPacking kOthers[] = {{"bzip2", "BZh91AY&SY"},
-                                    {"xz", std::string_view("\xfd"
-                                                            "7zXZ\0",
-                                                            6)},
-                                    {"zip, as spreadsheets are", "PK\x03\x04"}};
+constexpr OtherPacking kOthers[] = {
+    {"bzip2", "BZh91AY&SY"}, {"xz", std::string_view("\3757zXZ\0", 6)}, {"zip, as spreadsheets are", "PK\x03\x04"}};
 
 }  // namespace
 

@@ -13,6 +13,14 @@ absl::Status CheckValues(const SliceGrid& grid, SliceId id, const Payload& value
       absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
 }
 
+absl::Span<const float> FloatsOf(const Payload& values, WireFormat wire, std::vector<float>* scratch) {
+  if (wire == WireFormat::kFp32) return values.floats();
+  const absl::Span<const Bf16> halves = values.as<Bf16>();
+  scratch->resize(halves.size());
+  WidenBf16(halves, scratch->data());
+  return *scratch;
+}
+
 absl::Status ParameterLoader::Open(const SliceGrid& grid, Graph& graph, Backend& backend) {
   Close();
   grid_ = &grid;
@@ -41,7 +49,7 @@ absl::Status ParameterLoader::Load(SliceId id, const Payload& values) {
   if (const void* packed = frames_.Take(id, values); packed != nullptr) {
     return graph_->BeginParameters(slice.variable, slice.offset, slice.elements, packed);
   }
-  return graph_->SetParameters(slice.variable, slice.offset, Widened(values));
+  return graph_->SetParameters(slice.variable, slice.offset, FloatsOf(values, grid_->wire, &widened_));
 }
 
 // Whoever failed may have left copies under way.
@@ -51,13 +59,6 @@ void ParameterLoader::EndStep(bool awaited) {
   if (lost_ && !backend_->Synchronize().ok()) return;
   lost_ = false;
   frames_.FreeTaken();
-}
-
-absl::Span<const float> ParameterLoader::Widened(const Payload& values) {
-  if (grid_->wire == WireFormat::kFp32) return values.floats();
-  widened_.resize(values.as<Bf16>().size());
-  WidenBf16(values.as<Bf16>(), widened_.data());
-  return widened_;
 }
 
 }  // namespace downpour

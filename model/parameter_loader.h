@@ -30,6 +30,9 @@ namespace downpour {
 // INVALID_ARGUMENT for what is no slice of a variable as it travels.
 absl::Status CheckValues(const SliceGrid& grid, SliceId id, const Payload& values);
 
+// Values as they travel, as floats: their own, or those of `scratch`.
+absl::Span<const float> FloatsOf(const Payload& values, WireFormat wire, std::vector<float>* scratch);
+
 class ParameterLoader {
  public:
   // Grid, graph and backend stay until Close.
@@ -42,8 +45,6 @@ class ParameterLoader {
   void EndStep(bool awaited);
 
  private:
-  absl::Span<const float> Widened(const Payload& values);
-
   const SliceGrid* grid_ = nullptr;
   Graph* graph_ = nullptr;
   Backend* backend_ = nullptr;

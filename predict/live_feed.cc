@@ -26,9 +26,7 @@ constexpr Duration kTick = 100ms;
 
 bool HasSaidEnd(const std::string& job_dir, const ChiefLocation& chief) {
   const absl::StatusOr<FoundSummary> summary = ReadSummaryOf(job_dir, chief.term);
-  if (!summary.ok()) return false;
-  const std::string& state = summary->summary.state;
-  return state == "SUCCEEDED" || state == "FAILED" || state == "CANCELLED";
+  return summary.ok() && HasEnded(summary->summary);
 }
 
 }  // namespace

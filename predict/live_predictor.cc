@@ -1,20 +1,8 @@
 #include "predict/live_predictor.h"
 
-#include "tensor/apply_kernels.h"
+#include "model/parameter_loader.h"
 
 namespace downpour {
-namespace {
-
-// Values as they travel, as floats.
-absl::Span<const float> FloatsOf(const Payload& values, WireFormat wire, std::vector<float>* scratch) {
-  if (wire != WireFormat::kBf16) return values.floats();
-  const absl::Span<const Bf16> halves = values.as<Bf16>();
-  scratch->resize(halves.size());
-  WidenBf16(halves, scratch->data());
-  return *scratch;
-}
-
-}  // namespace
 
 absl::StatusOr<LiveValues::Copy> LiveValues::TakeCopy(const ValueSet& values) {
   {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cluster/job_folder.h"
 #include "predict/open_predictor.h"
 #include "predict/served_code.h"
 #include "runtime/posix/fd.h"
@@ -27,9 +28,13 @@ constexpr const char* kExported = ".safetensors";
 
 std::string Shown(const std::string& origin) { return OneLine(origin, 300); }
 
+void CutSlashes(std::string* origin) {
+  while (origin->size() > 1 && origin->ends_with('/')) origin->pop_back();
+}
+
 // Cuts /live off.
 bool CutLive(std::string* origin) {
-  while (origin->size() > 1 && origin->ends_with('/')) origin->pop_back();
+  CutSlashes(origin);
   absl::string_view rest(*origin);
   if (!absl::ConsumeSuffix(&rest, kLiveSuffix)) return false;
   *origin = std::string(rest);
@@ -38,7 +43,7 @@ bool CutLive(std::string* origin) {
 
 // Cuts /latest, /best or /checkpoints/TERM-N off. Returns what OpenPredictor takes for it.
 std::string CutCheckpoint(std::string* origin) {
-  while (origin->size() > 1 && origin->ends_with('/')) origin->pop_back();
+  CutSlashes(origin);
   const size_t slash = origin->rfind('/');
   if (slash == std::string::npos) return "";
   std::string last = origin->substr(slash + 1);
@@ -70,7 +75,7 @@ bool HasCheckpoints(const std::string& path) {
 // Whether a chief has said there where it listens.
 bool HasChief(const std::string& path) {
   std::error_code error;
-  return fs::exists(path + "/chief.json", error);
+  return fs::exists(ChiefPath(path), error);
 }
 
 // Nothing that is reached through a link: a job's program may have put one into its folder of the store.

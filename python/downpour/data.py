@@ -65,12 +65,11 @@ class Rows:
         columns = tuple(Column(**column) for column in said["columns"])
         self._length = said["rows"]
         self._columns = columns
-        self._has_label = said["hasLabel"]
         self._block = said["blockExamples"]
         self.fingerprint = said["fingerprint"]
-        self.columns = columns[:-1] if self._has_label else columns
+        self.label = columns[-1] if said["hasLabel"] else None
+        self.columns = columns if self.label is None else columns[:-1]
         """Of the inputs, in their order."""
-        self.label = columns[-1] if self._has_label else None
         has_keys = any(column.type == "int64" and not column.categories for column in self.columns)
         if matrix and has_keys:
             raise TrainingError("keys are no numbers of a matrix: leave matrix= out, and read them from the dict")
@@ -104,7 +103,7 @@ class Rows:
     def __getitems__(self, numbers: Sequence[int]) -> list:
         """The items of these numbers, which are read together: a DataLoader asks for them so."""
         batch = self.batch(numbers)
-        inputs, labels = batch if self._has_label else (batch, None)
+        inputs, labels = (batch, None) if self.label is None else batch
         if not isinstance(inputs, dict):
             items: list = list(inputs)
         else:
@@ -120,10 +119,12 @@ class Rows:
 
         values = self._open().read(numpy.asarray(numbers, numpy.uint64), self._columns)
         arrays = [array[:, 0] if column.width == 1 else array for column, array in zip(self._columns, values)]
-        labels = arrays.pop() if self._has_label else None
-        inputs: Any = {column.name: array for column, array in zip(self.columns, arrays)}
+        labels = None if self.label is None else arrays.pop()
+        inputs: Any
         if self.matrix:
             inputs = self._beside(arrays, len(numbers))
+        else:
+            inputs = {column.name: array for column, array in zip(self.columns, arrays)}
         return inputs if labels is None else (inputs, labels)
 
     def _beside(self, arrays: list, count: int) -> Any:
@@ -151,7 +152,7 @@ class Rows:
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
-        return f"<{self._length} rows of {names}{' with a label' if self._has_label else ''}>"
+        return f"<{self._length} rows of {names}{'' if self.label is None else ' with a label'}>"
 
 
 class _Reader:

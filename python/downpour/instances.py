@@ -141,25 +141,23 @@ def _array(values: list, name: str, types: Types) -> numpy.ndarray:
                 "rows of one shape in a request"
             )
         arrays.append(array)
-    kind = types.of(name, numpy.result_type(*arrays))
-    rows = []
-    for row, array in enumerate(arrays):
-        # A float beside whole numbers of 64 bits makes floats of them, which have 53.
-        sent = array if array.dtype.kind != "f" or kind.kind == "f" else numpy.asarray(values[row], object)
-        try:
-            with numpy.errstate(over="ignore", invalid="ignore"):
-                rows.append(sent.astype(kind))
-        except (OverflowError, ValueError):
-            raise _not_of(kind, row, which) from None
-        is_lost = numpy.isinf(rows[-1]) & numpy.isfinite(sent) if kind.kind == "f" else rows[-1] != sent
-        if kind.kind in "iuf" and numpy.any(is_lost):
-            raise _not_of(kind, row, which)
-    return numpy.stack(rows)
-
-
-def _not_of(kind: numpy.dtype, row: int, which: str) -> InstanceError:
-    give = "give smaller ones" if kind.kind == "f" else "give whole numbers"
-    return InstanceError(f"row {row}: {which}has a number that {kind} does not have: {give}")
+    sent = numpy.result_type(*arrays)
+    kind = types.of(name, sent)
+    if sent.kind == "f" and kind.kind in "iu":
+        # A float beside whole numbers of 64 bits makes floats of them, which have 53. So they are compared one by one.
+        rows, bounds = numpy.asarray(values, object), numpy.iinfo(kind)
+        is_lost = (rows < bounds.min) | (rows > bounds.max) | (rows % 1 != 0)
+        converted = numpy.where(is_lost, 0, rows).astype(kind)
+    else:
+        rows = numpy.stack(arrays)
+        with numpy.errstate(over="ignore"):
+            converted = rows.astype(kind)
+        is_lost = numpy.isinf(converted) & numpy.isfinite(rows) if kind.kind == "f" else converted != rows
+    if kind.kind in "iuf" and is_lost.any():
+        row = int(is_lost.reshape(len(values), -1).any(axis=1).argmax())
+        give = "give smaller ones" if kind.kind == "f" else "give whole numbers"
+        raise InstanceError(f"row {row}: {which}has a number that {kind} does not have: {give}")
+    return converted
 
 
 def rows_of(answer: Any, count: int) -> list:

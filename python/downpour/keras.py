@@ -87,7 +87,6 @@ def fit(
     train = weighted(train, class_weight)
     data = examples(train, "x")
     evaluation = None if judged is None else examples(judged, "validation_data")
-    settings = beaten_by(settings, data.settings)
     probe = data.batch(range(min(data.count, 8)), 0)
     metrics = adapter.metrics(probe, is_weighted=has_weights(train) or has_weights(judged))
     with adapter.unchanged():

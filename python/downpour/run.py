@@ -11,6 +11,7 @@ import numpy
 from downpour import metrics as own
 from downpour.errors import MisuseError, TrainingError
 from downpour.examples import Examples, explaining_types
+from downpour.job_settings import beaten_by
 from downpour.local_tables import LocalTable
 from downpour.tables import Rows, keys_by_table
 
@@ -60,7 +61,7 @@ class Run:
     """What fit() and steps() are made of.
 
     `evaluate` makes an Outcome of a batch of `evaluation`. `settings` are what the user's arguments say, as dotted keys
-    of the job file.
+    of the job file; they beat those of `train`.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Run:
         self.train = train
         self.evaluation = evaluation
         self.metrics = own.checked(metrics)
-        self.settings = dict(settings)
+        self.settings = beaten_by(settings, train.settings)
         self.classes = 0
         self.takes_one = True  # whether a batch of one example can be trained on, as far as that was tried
         self.model: Any = None

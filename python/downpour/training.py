@@ -346,7 +346,7 @@ def _run(
 
     data = Examples(train, collate, tensors, "train")
     judged = None if evaluation is None else Examples(evaluation, collate, tensors, "eval")
-    return Run(mode, data, judged, evaluate, metrics, beaten_by(settings, data.settings), keys)
+    return Run(mode, data, judged, evaluate, metrics, settings, keys)
 
 
 def arguments_as_settings(job: Optional[Mapping[str, Any]], **arguments: Optional[int]) -> dict[str, Any]:

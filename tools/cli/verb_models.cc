@@ -13,6 +13,7 @@
 #include "cluster/human_units.h"
 #include "cluster/output_options.h"
 #include "cluster/text_table.h"
+#include "service/deployed_files.h"
 #include "service/job.h"
 #include "tools/cli/service_place.h"
 #include "tools/cli/verbs.h"
@@ -130,7 +131,7 @@ int Deploy(const ModelsOptions& options, const ServiceClient& service, Streams s
     if (const int code = CreateModel(options, service, streams); code != kExitDone) return code;
   }
   const json body = {{"name", options.version},
-                     {"deploymentUri", OriginFrom(options.origin) + (options.is_live ? "/live" : "")},
+                     {"deploymentUri", OriginFrom(options.origin) + (options.is_live ? kLiveSuffix : "")},
                      {"description", options.description}};
   absl::StatusOr<json> operation = service.Ask("POST", options.ModelPath() + "/versions", body.dump());
   if (operation.ok()) operation = Ended(*std::move(operation), service);

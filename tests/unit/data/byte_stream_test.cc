@@ -120,11 +120,7 @@ TEST(ByteStreamTest, ABombTakesMemoryForAPieceAlone) {
 TEST(ByteStreamTest, OtherPackingsAreNamed) {
   const std::string end(40, 'x');
   EXPECT_THAT(Unpacked("BZh91AY&SY" + end), HasSubstr("source: is packed by bzip2; unpack it, and pack it by gzip"));
-  EXPECT_THAT(Unpacked(std::string("\xfd"
-                                   "7zXZ\0",
-                                   6) +
-                       end),
-              HasSubstr("is packed by xz"));
+  EXPECT_THAT(Unpacked(std::string("\3757zXZ\0", 6) + end), HasSubstr("is packed by xz"));
   EXPECT_THAT(Unpacked("PK\x03\x04" + end), HasSubstr("is packed by zip, as spreadsheets are"));
   EXPECT_EQ(Unpacked("BZh9"), "BZh9") << "a text";
 }
