@@ -27,7 +27,7 @@ from downpour.keras_tables import add_gradients, layers_of
 from downpour.local import Local
 from downpour.metrics import ACCURACY
 from downpour.optimizers import completed
-from downpour.run import Outcome, Run, classes_of
+from downpour.training_run import Outcome, Run, classes_of
 from downpour.table_reader import Readers
 from downpour.tables import Rows
 from downpour.variables import Memory, Variable, check

@@ -12,7 +12,7 @@ from downpour.job_settings import section
 from downpour.local_optimizer import LocalOptimizer
 from downpour.local_tables import LocalTables
 from downpour.modes import Mode
-from downpour.run import Batch, Run, Sums
+from downpour.training_run import Batch, Run, Sums
 from downpour.variables import Memory
 
 

@@ -20,7 +20,7 @@ from downpour.errors import TrainingError
 from downpour.safetensors import write_safetensors
 
 if TYPE_CHECKING:
-    from downpour.run import Batch, Run, Sums
+    from downpour.training_run import Batch, Run, Sums
     from downpour.tables import Source
     from downpour.variables import Memory
 
@@ -198,7 +198,7 @@ class Work(Mode):
         return request["rows"]
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:
-        from downpour.run import Batch, finite
+        from downpour.training_run import Batch, finite
 
         while True:
             request = self._heard()
@@ -239,7 +239,7 @@ class Work(Mode):
         self._longest = 0.0  # of calls; this is another thing
 
     def trained(self, sums: Sums) -> None:
-        from downpour.run import finite
+        from downpour.training_run import finite
 
         self._answer({"trained": {"lossSum": finite(sums.loss), "examples": sums.examples}})
 

@@ -14,7 +14,7 @@ from downpour import modes
 from downpour.errors import InstanceError, TrainingError
 
 if TYPE_CHECKING:
-    from downpour.run import Run
+    from downpour.training_run import Run
     from downpour.shared_rows import SharedRows
     from downpour.variables import Memory
 

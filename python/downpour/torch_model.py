@@ -11,9 +11,9 @@ import torch
 
 from downpour.errors import TrainingError, kind_of
 from downpour.optimizers import of_torch
-from downpour.run import Outcome
 from downpour.table_layers import readers_of
 from downpour.table_reader import Readers
+from downpour.training_run import Outcome
 from downpour.variables import Memory, Variable, check
 
 if TYPE_CHECKING:

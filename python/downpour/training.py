@@ -168,7 +168,7 @@ class steps:  # noqa: N801 (a call, as range is)
         return self._mode.history
 
     def _outcome(self, batch: Any) -> Any:
-        from downpour.run import Outcome
+        from downpour.training_run import Outcome
 
         module = self._run.model.module
         return Outcome.of(self._evaluate(module, batch), 1)
@@ -323,7 +323,7 @@ def _step_of(model: Any, loss: Any, step: Any) -> Callable[[Any], Any]:
         from downpour.torch_model import step_of
 
         return step_of(model, loss, step)
-    from downpour.run import Outcome
+    from downpour.training_run import Outcome
 
     if step is None or loss is not None:
         raise TrainingError("for a dict of arrays give step=function(values, batch), which returns (loss, gradients)")
@@ -342,7 +342,7 @@ def _run(
     keys: Any,
 ) -> Any:
     from downpour.examples import Examples
-    from downpour.run import Run
+    from downpour.training_run import Run
 
     data = Examples(train, collate, tensors, "train")
     judged = None if evaluation is None else Examples(evaluation, collate, tensors, "eval")

@@ -168,6 +168,12 @@ class JobTest(ProcessTest):
         self.job_file.unlink()
         self.refused(78, "cannot be read", self.begin)
 
+    def test_no_function_gives_way_to_a_module_of_its_name(self):
+        """A module that is imported later takes its name in the package, and the function is gone."""
+        modules = {path.stem for path in pathlib.Path(PACKAGE, "downpour").glob("*.py")}
+        self.assertIn("training", modules)
+        self.assertEqual(modules & set(downpour.__all__), {"data"})
+
     def test_a_folder_without_a_job(self):
         job = downpour.Job(self.folder / "nothing", tool=TOOL)
         for call in (job.status, job.wait, job.cancel, job.checkpoint):
