@@ -12,7 +12,8 @@ void EvaluationSchedule::Begin(uint64_t eval_examples) {
   const TrainingSpec& training = chief_.job.training;
   const int64_t part =
       std::max(training.lease_batches, training.consistency == Consistency::kAsync ? 1 : TrainingSpec().lease_batches);
-  chief_.evaluation = Evaluation(eval_examples, training.batch_size, part, training.metrics);
+  chief_.evaluation =
+      Evaluation(eval_examples, training.batch_size, part, training.metrics, chief_.job.data.counts_weights());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
   std::optional<Evaluation::Result> known = Evaluation::ResultOf(chief_.journal.record().evaluated);
   if (!known || !chief_.ledger.AllCommitted()) return;

@@ -1,6 +1,7 @@
 #include "chief/work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -127,9 +128,13 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
   if (done.examples > chief_.ledger.plan().ExamplesOf(done.lease)) {
     return absl::InvalidArgumentError(absl::StrCat("a lease with a loss over ", done.examples, " examples"));
   }
-  chief_.progress.ReportLoss(done.loss_sum, done.examples);
+  const double weight = chief_.job.data.is_weighted() ? done.weight : static_cast<double>(done.examples);
+  if (!std::isfinite(weight) || weight < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a lease whose examples weigh ", weight));
+  }
+  chief_.progress.ReportLoss(done.loss_sum, weight);
   chief_.progress.NoteEpochs(chief_.ledger.EpochsCommitted());
-  chief_.learning.ReportLease(done.loss_sum, done.examples);
+  chief_.learning.ReportLease(done.loss_sum, done.examples, weight);
   WarnOfTrouble();
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "data/csv.h"
 #include "data/field_word.h"
 #include "job/label_key.h"
@@ -75,7 +76,7 @@ int64_t KeyOfHash(uint64_t hash) {
 }
 
 ColumnReader::ColumnReader(const DataSpec& data)
-    : specs_(data.columns), label_(data.label), decimal_(data.decimal), keys_(KeyWidthsOf(data)) {
+    : specs_(data.columns), label_(data.label), weight_(data.weight), decimal_(data.decimal), keys_(KeyWidthsOf(data)) {
   for (const ColumnSpec& spec : specs_) {
     columns_.push_back({spec.name, spec.kind == ColumnKind::kNumber ? ColumnType::kFloat : ColumnType::kInt64,
                         spec.is_category() ? 1 : spec.numbers, spec.categories()});
@@ -85,16 +86,24 @@ ColumnReader::ColumnReader(const DataSpec& data)
     Places& words = words_.emplace_back();
     for (const std::string& word : spec.vocabulary) words.emplace(word, static_cast<int64_t>(words.size()));
   }
-  if (label_.column.empty()) return;
-  label_from_ = PlaceOf(label_.column);
+  if (!label_.is_there()) return;
+  std::vector<size_t>& label_from = from_.emplace_back();
+  for (const std::string& field : label_.fields()) label_from.push_back(PlaceOf(field));
   for (size_t i = 0; i < label_.classes.size(); ++i) {
     for (const std::string& word : label_.classes[i]) {
       classes_.emplace(word, static_cast<int64_t>(i));
       classes_.emplace(LabelKey(word), static_cast<int64_t>(i));
     }
   }
-  columns_.push_back({kLabelColumn, label_.is_number ? ColumnType::kFloat : ColumnType::kInt64, 1,
-                      static_cast<int64_t>(label_.classes.size())});
+  if (label_.is_set()) {
+    columns_.push_back({kLabelColumn, ColumnType::kFloat, label_.outputs});
+  } else {
+    columns_.push_back({kLabelColumn, label_.is_number ? ColumnType::kFloat : ColumnType::kInt64, 1,
+                        static_cast<int64_t>(label_.classes.size())});
+  }
+  if (weight_.empty()) return;
+  from_.push_back({PlaceOf(weight_)});
+  columns_.push_back({kWeightColumn, ColumnType::kFloat});
 }
 
 size_t ColumnReader::PlaceOf(const std::string& field) {
@@ -124,10 +133,17 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
   return absl::OkStatus();
 }
 
-// The label stands behind the columns.
+// Label and weight stand behind the columns.
 absl::Status ColumnReader::TakeOne(size_t column, absl::Span<const FieldValue> values, size_t row,
                                    ColumnValues* to) const {
-  if (column == specs_.size()) return TakeLabel(values[label_from_], row, to);
+  if (column == specs_.size() && label_.is_set()) {
+    const auto classes = static_cast<size_t>(label_.outputs);
+    return TakeSet(values, absl::MakeSpan(std::get<std::vector<float>>(*to)).subspan(row * classes, classes));
+  }
+  if (column == specs_.size()) return TakeLabel(values[from_[column].front()], row, to);
+  if (column > specs_.size()) {
+    return TakeWeight(values[from_[column].front()], &std::get<std::vector<float>>(*to)[row]);
+  }
   const ColumnSpec& spec = specs_[column];
   if (spec.kind == ColumnKind::kVocabulary || spec.kind == ColumnKind::kHash) {
     std::get<std::vector<int64_t>>(*to)[row] = CategoryOf(column, values);
@@ -157,8 +173,7 @@ absl::Status ColumnReader::TakeColumns(absl::Span<const FieldColumn> fields, siz
   std::vector<FieldValue> values(fields_.size());
   std::map<size_t, absl::Status> wrong;  // of each bad row the first error
   for (size_t column = 0; column < columns_.size(); ++column) {
-    const std::vector<size_t> label = {label_from_};
-    const std::vector<size_t>& from = column < specs_.size() ? from_[column] : label;
+    const std::vector<size_t>& from = from_[column];
     if (TakePlainNumbers(column, fields[from.front()], rows, &(*to)[column])) continue;
     for (size_t row = 0; row < rows; ++row) {
       absl::Status status;
@@ -297,7 +312,7 @@ absl::Status ColumnReader::TakeKey(const ColumnSpec& spec, const FieldValue& val
 }
 
 std::string ColumnReader::Remedy(const std::string& of_data, const std::string& of_request) const {
-  return absl::StrCat(": ", label_.column.empty() ? of_request : of_data);
+  return absl::StrCat(": ", !label_.is_there() ? of_request : of_data);
 }
 
 int64_t ColumnReader::CategoryOf(size_t column, absl::Span<const FieldValue> values) const {
@@ -319,7 +334,28 @@ uint64_t ColumnReader::HashOf(size_t column, absl::Span<const FieldValue> values
   return hash;
 }
 
+absl::Status ColumnReader::TakeWeight(const FieldValue& value, float* to) const {
+  const std::optional<double> number = IsNothing(value) ? std::nullopt : FiniteNumber(value, decimal_);
+  *to = static_cast<float>(number.value_or(NAN));
+  if (number && *number >= 0 && std::isfinite(*to)) return absl::OkStatus();
+  return Wrong(
+      weight_, value,
+      absl::StrCat(IsNothing(value) ? "stands for a missing weight" : "is no weight", ", which is a number from ",
+                   "0 to 3.4e38: correct it, or leave such records out by data.skip"));
+}
+
 absl::Status ColumnReader::TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const {
+  if (!label_.is_number) return TakeClass(value, &std::get<std::vector<int64_t>>(*to)[row]);
+  const std::optional<double> number = FiniteNumber(value, decimal_);
+  const auto narrow = static_cast<float>((number.value_or(INFINITY) - label_.mean) / label_.deviation);
+  if (!std::isfinite(narrow)) {
+    return Wrong(label_.column, value, "is no number to be learned: leave such records out by data.skip");
+  }
+  std::get<std::vector<float>>(*to)[row] = narrow;
+  return absl::OkStatus();
+}
+
+absl::Status ColumnReader::TakeClass(const FieldValue& value, int64_t* to) const {
   if (!label_.classes.empty()) {
     FieldWordBuffer buffer;
     const std::string_view word = FieldWord(value, &buffer);
@@ -329,25 +365,65 @@ absl::Status ColumnReader::TakeLabel(const FieldValue& value, size_t row, Column
       return Wrong(label_.column, value,
                    "is no word of data.label.classes: add it to a class, or leave such records out by data.skip");
     }
-    std::get<std::vector<int64_t>>(*to)[row] = found->second;
+    *to = found->second;
     return absl::OkStatus();
   }
   const std::optional<double> number = FiniteNumber(value, decimal_);
-  if (label_.is_number) {
-    const auto narrow = static_cast<float>((number.value_or(INFINITY) - label_.mean) / label_.deviation);
-    if (!std::isfinite(narrow)) {
-      return Wrong(label_.column, value, "is no number to be learned: leave such records out by data.skip");
+  const double most = label_.is_set() ? static_cast<double>(label_.outputs) : kMostClasses;
+  if (!number || *number < 0 || *number >= most || *number != std::floor(*number)) {
+    return Wrong(label_.column, value,
+                 absl::StrCat("is no class from 0 to ", static_cast<int64_t>(most) - 1,
+                              ": name the words of each class in data.label.classes, or leave such records out by "
+                              "data.skip"));
+  }
+  *to = static_cast<int64_t>(*number);
+  return absl::OkStatus();
+}
+
+absl::Status ColumnReader::TakeSet(absl::Span<const FieldValue> values, absl::Span<float> to) const {
+  const std::vector<size_t>& from = from_[specs_.size()];
+  std::fill(to.begin(), to.end(), 0.0f);
+  if (label_.is_multiple) return AddClasses(values[from.front()], to);
+  for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+    const std::optional<double> number = FiniteNumber(values[from[i]], decimal_);
+    if (number != 0 && number != 1) {
+      return Wrong(label_.of_outputs[i], values[from[i]],
+                   "is neither 0 nor 1, which say whether an example is of that class: correct it, or leave such "
+                   "records out by data.skip");
     }
-    std::get<std::vector<float>>(*to)[row] = narrow;
+    to[i] = static_cast<float>(*number);
+  }
+  return absl::OkStatus();
+}
+
+// A field with nothing in it is an empty set.
+absl::Status ColumnReader::AddClasses(const FieldValue& value, absl::Span<float> to) const {
+  const auto add = [&](const FieldValue& one) {
+    int64_t place = 0;
+    if (absl::Status status = TakeClass(one, &place); !status.ok()) return status;
+    if (static_cast<size_t>(place) >= to.size()) return Wrong(label_.column, one, "has no output of the model");
+    to[static_cast<size_t>(place)] = 1;
     return absl::OkStatus();
+  };
+  if (const auto* items = std::get_if<FieldItems>(&value)) {
+    absl::Status status;
+    if (items->size() > kMostClassesOfExample) status = Wrong(label_.column, value, "has more than 65536 classes");
+    for (size_t i = 0; i < items->size() && status.ok(); ++i) {
+      status = add(std::visit([](const auto& item) { return FieldValue(item); }, (*items)[i]));
+    }
+    return status;
   }
-  if (!number || *number < 0 || *number >= kMostClasses || *number != std::floor(*number)) {
-    return Wrong(
-        label_.column, value,
-        "is no class from 0 to 999999: name the words of each class in data.label.classes, or leave such records out "
-        "by data.skip");
+  const auto* text = std::get_if<std::string_view>(&value);
+  if (text == nullptr || !label_.separator) {
+    const bool is_class = text != nullptr && classes_.contains(*text);
+    return IsNothing(value) && !is_class ? absl::OkStatus() : add(value);
   }
-  std::get<std::vector<int64_t>>(*to)[row] = static_cast<int64_t>(*number);
+  for (const absl::string_view part :
+       absl::StrSplit(absl::string_view(text->data(), text->size()), *label_.separator)) {
+    const std::string_view word = TrimmedField({part.data(), part.size()});
+    if (word.empty() || (IsMissing(word) && !classes_.contains(word))) continue;
+    if (absl::Status status = add(word); !status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 

@@ -6,7 +6,8 @@
 //
 // Shapes: numbers are float, categories and classes int64 from 0, keys any int64. A column of numbers or keys has the
 //   width that its spec says, others and the label have 1. Where an example has fewer keys, kNoKey stands behind them.
-//   The label is last; there is none where data.label names no field. docs/DATA.md says what becomes of a field.
+//   Behind them come the label, of a set of classes label.outputs floats of 0 and 1, and the weight, as far as
+//   data.label and data.weight name fields; without a label there is no weight. docs/DATA.md says the rest.
 // Cost: no memory is taken for an example.
 // Threads: const.
 // Errors: INVALID_ARGUMENT with field, text and remedy, without the place.
@@ -69,6 +70,11 @@ class ColumnReader {
   absl::Status TakeKeys(const ColumnSpec& spec, const FieldValue& value, absl::Span<int64_t> to) const;
   absl::Status TakeKey(const ColumnSpec& spec, const FieldValue& value, int64_t* key) const;
   absl::Status TakeLabel(const FieldValue& value, size_t row, ColumnValues* to) const;
+  absl::Status TakeClass(const FieldValue& value, int64_t* to) const;
+  // Of a set: 1 for each class that is in it.
+  absl::Status TakeSet(absl::Span<const FieldValue> values, absl::Span<float> to) const;
+  absl::Status AddClasses(const FieldValue& value, absl::Span<float> to) const;
+  absl::Status TakeWeight(const FieldValue& value, float* to) const;
   // What to do about a value: for who has the data of a job, and where there is no label for who asks a model.
   std::string Remedy(const std::string& of_data, const std::string& of_request) const;
   int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
@@ -76,14 +82,14 @@ class ColumnReader {
 
   const std::vector<ColumnSpec> specs_;
   const LabelSpec label_;
+  const std::string weight_;
   const char decimal_;
   std::vector<std::string> fields_;
   std::vector<Column> columns_;
-  std::vector<std::vector<size_t>> from_;  // of each column: places in fields_
+  std::vector<std::vector<size_t>> from_;  // of each column, also of label and weight: places in fields_
   KeyWidths keys_;
   std::vector<Places> words_;  // of each column of a vocabulary
-  size_t label_from_ = 0;
-  Places classes_;  // of words, and of what LabelKey makes of them
+  Places classes_;             // of words, and of what LabelKey makes of them
 };
 
 }  // namespace downpour

@@ -31,6 +31,7 @@
 namespace downpour {
 
 inline constexpr char kLabelColumn[] = "label";
+inline constexpr char kWeightColumn[] = ".weight";  // no column of a job has such a name
 
 // In the order of ColumnValues.
 enum class ColumnType { kBytes, kFloat, kInt64 };
@@ -81,7 +82,7 @@ absl::StatusOr<std::vector<uint64_t>> CountLabels(const Dataset& data, size_t co
 Guess GuessOf(absl::Span<const uint64_t> label_counts, Loss loss, int64_t outputs);
 
 // `data.format` is one of data/formats.cc; `files` are those of one set. Of formats with records the columns are
-// data.columns, in their order, and then kLabelColumn.
+// data.columns, in their order, then kLabelColumn, and then kWeightColumn where data.weight names a field.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataSpec& data, const SetFiles& files);
 
 }  // namespace downpour

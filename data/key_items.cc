@@ -13,6 +13,10 @@ KeyWidths KeyWidthsOf(const DataSpec& data) {
     size_t& width = widths[column.from.empty() ? column.name : column.from.front()];
     width = std::max(width, static_cast<size_t>(column.numbers));
   }
+  if (data.label.is_multiple) {
+    size_t& width = widths[data.label.column];
+    width = std::max(width, kMostClassesOfExample);
+  }
   return widths;
 }
 

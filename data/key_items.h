@@ -20,7 +20,10 @@
 
 namespace downpour {
 
-// Of the fields that columns of keys read, crosses aside: how many keys the widest of these takes.
+inline constexpr size_t kMostClassesOfExample = size_t{1} << 16;  // in a label's list, where some may stand twice
+
+// Of the fields that columns of keys read, crosses aside: how many keys the widest of these takes. So it is of a label
+// whose lists are the classes of an example.
 using KeyWidths = std::map<std::string, size_t>;
 KeyWidths KeyWidthsOf(const DataSpec& data);
 

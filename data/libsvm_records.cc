@@ -75,9 +75,15 @@ absl::StatusOr<bool> TakePair(std::string_view* rest, Pair* pair) {
   return true;
 }
 
-absl::StatusOr<std::string_view> TakeLabel(std::string_view* rest) {
-  const std::string_view label = TakeWord(rest);
-  if (!label.empty() && label.find(':') == std::string_view::npos) return label;
+// `may_lack`: a record with nothing before its first pair has a label of no classes.
+absl::StatusOr<std::string_view> TakeLabel(std::string_view* rest, bool may_lack) {
+  const std::string_view record = *rest, label = TakeWord(rest);
+  const bool is_pair = label.find(':') != std::string_view::npos;
+  if (!label.empty() && !is_pair) return label;
+  if (may_lack) {
+    *rest = record;
+    return std::string_view();
+  }
   return absl::InvalidArgumentError("a record begins with its label, then has index:value");
 }
 
@@ -90,12 +96,15 @@ struct Wanted {
 
 class LibsvmRecordReader final : public RecordReader {
  public:
-  LibsvmRecordReader(Wanted wanted, size_t width, size_t most_keys)
-      : wanted_(std::move(wanted)), row_(wanted_.row ? width : 0), indices_(most_keys) {}
+  LibsvmRecordReader(Wanted wanted, size_t width, size_t most_keys, bool may_lack_label)
+      : wanted_(std::move(wanted)),
+        row_(wanted_.row ? width : 0),
+        indices_(most_keys),
+        may_lack_label_(may_lack_label) {}
 
   absl::Status Read(std::string_view record, absl::Span<FieldValue> values) override {
     std::string_view rest = WithoutComment(record);
-    const absl::StatusOr<std::string_view> label = TakeLabel(&rest);
+    const absl::StatusOr<std::string_view> label = TakeLabel(&rest, may_lack_label_);
     if (!label.ok()) return label.status();
     if (wanted_.label) values[*wanted_.label] = *label;
     for (const auto& [index, place] : wanted_.single) values[place] = 0.0;
@@ -150,12 +159,13 @@ class LibsvmRecordReader final : public RecordReader {
   const Wanted wanted_;
   std::vector<double> row_;
   KeyItems indices_;
+  const bool may_lack_label_;
 };
 
 class LibsvmRecordFile final : public RecordFile {
  public:
-  LibsvmRecordFile(std::string name, uint64_t begin, size_t width, size_t most_keys)
-      : name_(std::move(name)), begin_(begin), width_(width), most_keys_(most_keys) {}
+  LibsvmRecordFile(std::string name, uint64_t begin, size_t width, size_t most_keys, bool may_lack_label)
+      : name_(std::move(name)), begin_(begin), width_(width), most_keys_(most_keys), may_lack_label_(may_lack_label) {}
 
   uint64_t begin() const override { return begin_; }
   uint64_t first_line() const override { return 1; }
@@ -195,12 +205,12 @@ class LibsvmRecordFile final : public RecordFile {
     }
     wanted.from_zero |= wanted.indices && !from_one;  // any index is a key
     std::sort(wanted.single.begin(), wanted.single.end());
-    return std::make_unique<LibsvmRecordReader>(std::move(wanted), width_, most_keys_);
+    return std::make_unique<LibsvmRecordReader>(std::move(wanted), width_, most_keys_, may_lack_label_);
   }
 
   absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view record) const override {
     std::string_view rest = WithoutComment(record);
-    if (const auto label = TakeLabel(&rest); !label.ok()) return label.status();
+    if (const auto label = TakeLabel(&rest, may_lack_label_); !label.ok()) return label.status();
     uint64_t least = 1, most = 0;
     for (Pair pair;;) {
       const absl::StatusOr<bool> more = TakePair(&rest, &pair);
@@ -218,6 +228,7 @@ class LibsvmRecordFile final : public RecordFile {
   const std::string name_;
   const uint64_t begin_;
   const size_t width_, most_keys_;
+  const bool may_lack_label_;
 };
 
 }  // namespace
@@ -237,7 +248,7 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenLibsvmRecords(const DataSpec& da
   }
   const auto indices = keys.find(kIndicesField);
   return std::make_unique<LibsvmRecordFile>(source.name(), ByteOrderMark(*beginning), static_cast<size_t>(width),
-                                            indices == keys.end() ? 0 : indices->second);
+                                            indices == keys.end() ? 0 : indices->second, data.label.is_multiple);
 }
 
 bool LooksLikeLibsvm(std::string_view beginning) {
@@ -248,7 +259,7 @@ bool LooksLikeLibsvm(std::string_view beginning) {
     beginning.remove_prefix(cut.bytes);
     if (!cut.is_record) continue;
     Pair pair;
-    const absl::StatusOr<std::string_view> label = TakeLabel(&line);
+    const absl::StatusOr<std::string_view> label = TakeLabel(&line, false);
     if (!label.ok() || !NumberIn(label->substr(0, label->find(',')))) return false;  // one of several labels
     const absl::StatusOr<bool> more = TakePair(&line, &pair);
     return more.ok() && *more;

@@ -117,10 +117,15 @@ uint64_t ReadingOf(const DataSpec& data) {
     for (const std::string& field : column.from) add(field);
   }
   add(absl::StrCat(data.label.column, " ", data.label.is_number));
+  if (data.label.is_set()) {
+    add(absl::StrCat("set ", data.label.outputs, " ", std::string(1, data.label.separator.value_or(' '))));
+    for (const std::string& field : data.label.of_outputs) add(field);
+  }
   for (const std::vector<std::string>& words : data.label.classes) {
     for (const std::string& word : words) add(word);
   }
   for (const std::string& field : data.fields) add(field);
+  if (data.is_weighted()) add(data.weight);
   add(std::string(1, data.decimal));
   return hash.Value();
 }

@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<RecordStream>> OpenRecordStream(const DataSpec& d
     if (!groups.ok()) return groups.status();
     if (absl::Status known = CheckFieldsAreIn((*groups)->fields(), wanted, source.name()); !known.ok()) return known;
     return std::make_unique<RowGroupStream>(source.name(), *std::move(groups), KeyWidthsOf(data), wanted,
-                                            data.label.column.empty());
+                                            !data.label.is_there());
   }
   absl::StatusOr<std::unique_ptr<RecordFile>> file = OpenRecordFile(data, source);
   if (!file.ok()) return file.status();

@@ -53,12 +53,21 @@ struct ColumnSpec {
   bool operator==(const ColumnSpec&) const = default;
 };
 
+// What an example has to be told as: one class, a number, or a set of classes, which may be empty.
 struct LabelSpec {
-  std::string column = {};  // the field
+  std::string column = {};  // the field; empty where `of_outputs` names some, and where nothing is learned
   // The words of each class, in its order: most often one each. Empty: labels are the numbers of classes from 0.
   std::vector<std::vector<std::string>> classes = {};
   double mean = 0, deviation = 1;  // of a number: what is learned is (x - mean) / deviation
   bool is_number = false;          // what is learned is the number itself: of a squared error with one output
+  // Of a set of classes, each of which is an output of sigmoidCrossEntropy: the field has any number of them,
+  bool is_multiple = false;
+  std::optional<char> separator = {};        // which stands between them, where it is a text,
+  std::vector<std::string> of_outputs = {};  // or each output has a field of its own, of 0 and 1.
+  int64_t outputs = 0;                       // how many there are; 0 of other labels
+  bool is_there() const { return !column.empty() || !of_outputs.empty(); }
+  bool is_set() const { return is_multiple || !of_outputs.empty(); }
+  std::vector<std::string> fields() const { return column.empty() ? of_outputs : std::vector<std::string>{column}; }
   bool operator==(const LabelSpec&) const = default;
 };
 
@@ -81,6 +90,7 @@ struct DataSpec {
   // Of formats with records, all that follow.
   std::vector<ColumnSpec> columns = {};  // no two of one name, none named "label"
   LabelSpec label = {};
+  std::string weight = {};  // the field that says how much an example counts; empty: each counts as 1
   DataOrder order = DataOrder::kExamples;
   int64_t block_examples = 128;          // examples in a row that are read together
   int64_t skip = 0;                      // records that cannot be read may be left out, up to so many of a set
@@ -90,6 +100,9 @@ struct DataSpec {
   std::vector<std::string> fields = {};  // names of all fields, where files do not have them
 
   bool has_records() const { return format != kIdxFormat && format != kPythonFormat; }
+  bool is_weighted() const { return !weight.empty(); }
+  // Whether evaluations count by weights: of examples, or of the labels of a set, each a part of its example.
+  bool counts_weights() const { return is_weighted() || label.is_set(); }
   bool has_eval() const { return !eval.empty() || eval_examples > 0; }
   bool operator==(const DataSpec&) const = default;
 };

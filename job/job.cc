@@ -78,6 +78,7 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.data.block_examples == before.data.block_examples, "data.blockExamples");
   compare(job.data.columns == before.data.columns, "data.columns");
   compare(job.data.label == before.data.label, "data.label");
+  compare(job.data.weight == before.data.weight, "data.weight");
   compare(job.data.fields == before.data.fields, "data.fields");
   // What counts is the copy in the job folder: the file may have moved since.
   ModelSpec model = job.model;

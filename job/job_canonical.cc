@@ -168,11 +168,18 @@ void AddRecords(const DataSpec& data, Json* json) {
   Json columns = Json::array();
   for (const ColumnSpec& column : data.columns) columns.push_back(OfColumn(column));
   (*json)["columns"] = std::move(columns);
-  (*json)["label"] = {{"column", data.label.column}};
+  if (data.label.of_outputs.empty()) {
+    (*json)["label"] = {{"column", data.label.column}};
+  } else {
+    (*json)["label"] = {{"columns", data.label.of_outputs}};
+  }
+  if (data.label.is_multiple) (*json)["label"]["multiple"] = true;
+  if (data.label.separator) (*json)["label"]["separator"] = std::string(1, *data.label.separator);
   if (!data.label.classes.empty()) (*json)["label"]["classes"] = data.label.classes;
   if (data.label.mean != 0 || data.label.deviation != 1) {
     (*json)["label"]["scale"] = {{"mean", data.label.mean}, {"deviation", data.label.deviation}};
   }
+  if (data.is_weighted()) (*json)["weight"] = data.weight;
   if (data.decimal != '.') (*json)["decimal"] = std::string(1, data.decimal);
   (*json)["skip"] = data.skip;
   if (data.separator) (*json)["separator"] = std::string(1, *data.separator);

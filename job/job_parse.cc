@@ -192,7 +192,7 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   ReadOptimizer(Section(reader, "optimizer"), job.model, errors, &training->optimizer);
   ReadOuterOf(reader, errors, training);
   ReadStaleness(Section(reader, "staleness"), errors, training);
-  ReadMetrics(reader.Find("metrics"), reader.PathOf("metrics"), job.model, errors, &training->metrics);
+  ReadMetrics(reader.Find("metrics"), reader.PathOf("metrics"), job, errors, &training->metrics);
   reader.Finish();
 }
 
@@ -232,15 +232,8 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   const YamlNode* model = reader.Require("model");
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   if (model != nullptr) ReadModel(*model, "model", job->data, errors, &job->model);
-  // A squared error of one output learns the label's number, of several its class.
-  const bool is_squared = job->model.loss == Loss::kMeanSquaredError && !job->model.is_own();
-  job->data.label.is_number = is_squared && job->data.has_records() && job->data.label.classes.empty() &&
-                              InferOutputWidth(job->model).value_or(0) == 1;
-  const LabelSpec& label = job->data.label;
-  if (!label.is_number && (label.mean != 0 || label.deviation != 1)) {
-    errors.Add(*root.Find("data")->Find("label"), "data.label.scale",
-               "means something only where numbers are learned, but these labels are classes",
-               "use the loss meanSquaredError and one output, or leave it out");
+  if (job->data.has_records() && job->data.label.is_there() && !job->model.is_own()) {
+    CheckLabel(*root.Find("data")->Find("label"), job->model, errors, &job->data.label);
   }
   ReadTraining(Section(reader, "training"), *job, errors, &job->training);
   const YamlNode* training = root.Find("training");

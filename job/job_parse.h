@@ -29,7 +29,7 @@ void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& erro
 void ReadTableOptimizer(const YamlNode& node, const std::string& path, JobErrors& errors, ModelTable* table);
 void ReadOuter(const YamlNode& node, JobErrors& errors, OptimizerSpec* outer);
 // Each is held against `model`, unless that has errors of its own.
-void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
+void ReadMetrics(const YamlNode* node, const std::string& path, const JobSpec& job, JobErrors& errors,
                  std::vector<MetricSpec>* metrics);
 // By which evaluations can be compared: which way is better is known.
 std::vector<std::string> ComparableMetrics(const JobSpec& job);
@@ -44,6 +44,8 @@ void ReadModel(const YamlNode& node, const std::string& path, const DataSpec& da
                ModelSpec* model);
 enum class LabelIs { kNeeded, kOptional };  // of records
 void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data, LabelIs label = LabelIs::kNeeded);
+// What the label is, which the model's loss and outputs tell. `node`: data.label.
+void CheckLabel(const YamlNode& node, const ModelSpec& model, JobErrors& errors, LabelSpec* label);
 // The columns of an input of data with records, which give it its shape.
 void ReadInputColumns(MapReader& reader, const DataSpec& data, JobErrors& errors, InputSpec* input);
 

@@ -189,18 +189,10 @@ void ReadColumns(const YamlNode* node, JobErrors& errors, DataSpec* data) {
   }
 }
 
-// income, or a map with its classes.
-void ReadLabel(const YamlNode& node, JobErrors& errors, LabelSpec* label) {
-  if (node.Is(YamlNode::Kind::kScalar)) {
-    ReadWord(node, "data.label", errors, &label->column);
-    return;
-  }
-  MapReader reader(node, "data.label", errors);
-  if (const YamlNode* column = reader.Require("column")) ReadWord(*column, "data.label.column", errors, &label->column);
-  const YamlNode* classes = reader.Find("classes");
+// income, [spam, toxic], or a map with its classes.
+void ReadClasses(const YamlNode& classes, JobErrors& errors, LabelSpec* label) {
   std::set<std::string> seen;
-  for (const YamlNode& item :
-       classes == nullptr ? std::vector<YamlNode>() : ItemsOf(classes, "data.label.classes", kMostWords, errors)) {
+  for (const YamlNode& item : ItemsOf(&classes, "data.label.classes", kMostWords, errors)) {
     const std::string at = absl::StrCat("data.label.classes.", label->classes.size());
     std::vector<std::string> words(1);
     if (item.Is(YamlNode::Kind::kSequence)) {
@@ -214,12 +206,68 @@ void ReadLabel(const YamlNode& node, JobErrors& errors, LabelSpec* label) {
     }
     label->classes.push_back(std::move(words));
   }
-  if (classes == nullptr) {
+}
+
+// What stands between several classes in one text.
+void ReadLabelSeparator(MapReader& reader, const std::string& format, JobErrors& errors, LabelSpec* label) {
+  if (!label->is_multiple) return reader.FailOnlyWith("separator", "multiple: true", "this label is one class");
+  if (format == kLibsvmFormat) label->separator = ',';
+  const YamlNode* node = reader.Find("separator");
+  std::string separator;
+  if (node == nullptr && (format == kCsvFormat || format == kCriteoFormat)) {
+    return reader.Fail(reader.node(), "separator", absl::StrCat("is missing: a field of ", format, " is one text"),
+                       "say which character stands between the classes in it: separator: \";\"");
+  }
+  if (node == nullptr || !ReadWord(*node, "data.label.separator", errors, &separator)) return;
+  if (separator == "tab" || separator == "\\t") separator = "\t";
+  if (separator.size() != 1 || separator == "\"" || separator == "\n" || separator == "\r") {
+    return reader.Fail(*node, "separator", "must be one character, or tab, and neither a quote nor a line's end");
+  }
+  label->separator = separator.front();
+}
+
+void ReadLabel(const YamlNode& node, const std::string& format, JobErrors& errors, LabelSpec* label) {
+  if (node.Is(YamlNode::Kind::kScalar)) {
+    ReadWord(node, "data.label", errors, &label->column);
+    return;
+  }
+  if (node.Is(YamlNode::Kind::kSequence)) {
+    label->of_outputs = ReadWords(&node, "data.label", kMostWords, errors);
+    return;
+  }
+  MapReader reader(node, "data.label", errors);
+  if (const YamlNode* columns = reader.Find("columns")) {
+    label->of_outputs = ReadWords(columns, "data.label.columns", kMostWords, errors);
+    for (const char* key : {"column", "classes", "multiple", "separator", "scale"}) {
+      reader.FailOnlyWith(key, "a single field", "columns name a field of 0 and 1 for each class");
+    }
+    return reader.Finish();
+  }
+  if (const YamlNode* column = reader.Require("column")) ReadWord(*column, "data.label.column", errors, &label->column);
+  reader.Flag("multiple", &label->is_multiple);
+  ReadLabelSeparator(reader, format, errors, label);
+  const YamlNode* classes = reader.Find("classes");
+  if (classes != nullptr) ReadClasses(*classes, errors, label);
+  if (classes == nullptr && !label->is_multiple) {
     ReadScale(reader, errors, &label->mean, &label->deviation);
   } else {
     reader.FailOnlyWith("scale", "a number", "this label has classes");
   }
   reader.Finish();
+}
+
+void ReadWeight(MapReader& reader, JobErrors& errors, DataSpec* data) {
+  const YamlNode* weight = reader.Find("weight");
+  if (weight == nullptr) return;
+  if (!weight->Is(YamlNode::Kind::kScalar)) {
+    return reader.Fail(*weight, "weight", "must be the name of a field", "name the one field whose number it is");
+  }
+  if (!ReadWord(*weight, "data.weight", errors, &data->weight)) return;
+  const std::vector<std::string> labels = data->label.fields();
+  if (std::find(labels.begin(), labels.end(), data->weight) != labels.end()) {
+    reader.Fail(*weight, "weight", "is a field of the label too",
+                "name the field that says how much an example counts");
+  }
 }
 
 bool ReadPlace(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* place) {
@@ -299,12 +347,13 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data, LabelIs l
   if (data->has_records()) {
     ReadColumns(reader.Require("columns"), errors, data);
     const YamlNode* label = label_is == LabelIs::kNeeded ? reader.Require("label") : reader.Find("label");
-    if (label != nullptr) ReadLabel(*label, errors, &data->label);
+    if (label != nullptr) ReadLabel(*label, data->format, errors, &data->label);
+    ReadWeight(reader, errors, data);
     reader.Integer("skip", 0, kMostCount, &data->skip);
     data->order = DataOrder::kBlocks;
     if (data->format == kParquetFormat) data->block_examples = kParquetBlock;
   } else {
-    RefuseKeys(reader, {"columns", "label", "skip"}, "a format with records", data->format);
+    RefuseKeys(reader, {"columns", "label", "weight", "skip"}, "a format with records", data->format);
   }
   if (data->format == kCsvFormat) {
     ReadCsv(reader, errors, data);
@@ -332,6 +381,31 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data, LabelIs l
   read(reader.Require("train"), "data.train", &data->train);
   read(reader.Find("eval"), "data.eval", &data->eval);
   reader.Finish();
+}
+
+void CheckLabel(const YamlNode& node, const ModelSpec& model, JobErrors& errors, LabelSpec* label) {
+  // A squared error of one output learns the label's number, of several its class.
+  const int64_t outputs = InferOutputWidth(model).value_or(0);
+  label->is_number = model.loss == Loss::kMeanSquaredError && label->classes.empty() && outputs == 1;
+  if (!label->is_number && (label->mean != 0 || label->deviation != 1)) {
+    errors.Add(node, "data.label.scale", "means something only where numbers are learned, but these labels are classes",
+               "use the loss meanSquaredError and one output, or leave it out");
+  }
+  if (!label->is_set() || outputs == 0) return;  // or the model is at fault, which is told
+  label->is_number = false;
+  label->outputs = outputs;
+  if (model.loss != Loss::kSigmoidCrossEntropy) {
+    errors.Add(node, "data.label", "is a set of classes, which only the loss sigmoidCrossEntropy learns",
+               "write model.loss: sigmoidCrossEntropy, or name one field with one class");
+  }
+  const size_t classes = label->is_multiple ? label->classes.size() : label->of_outputs.size();
+  const bool fits =
+      classes == static_cast<size_t>(outputs) || (label->is_multiple && classes < static_cast<size_t>(outputs));
+  if (fits) return;
+  errors.Add(node, label->is_multiple ? "data.label.classes" : "data.label",
+             absl::StrCat("names ", classes, " of the classes, but the model's output, ", model.layers.back().name,
+                          ", has ", Counted(static_cast<size_t>(outputs), "unit")),
+             "give each class a unit");
 }
 
 NamedColumn FindNamedColumn(const DataSpec& data, const std::string& name) {

@@ -84,10 +84,12 @@ void ReadOwnMetrics(const YamlNode* node, const std::string& path, JobErrors& er
 
 }  // namespace
 
-void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
+void ReadMetrics(const YamlNode* node, const std::string& path, const JobSpec& job, JobErrors& errors,
                  std::vector<MetricSpec>* metrics) {
+  const ModelSpec& model = job.model;
   if (model.is_own()) return ReadOwnMetrics(node, path, errors, metrics);
   const absl::StatusOr<int64_t> outputs = InferOutputWidth(model);
+  const int64_t of_each = job.data.label.is_set() ? 1 : outputs.value_or(0);  // of a set each output is judged alone
   for (const YamlNode& item : ItemsOf(node, path, kMostMetrics, errors)) {
     const std::string at = absl::StrCat(path, ".", &item - node->items.data());
     std::string word;
@@ -100,7 +102,7 @@ void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec&
                  absl::StrCat(DidYouMeanMetric(word), "use ", kKnownMetrics));
     } else if (std::find(metrics->begin(), metrics->end(), metric) != metrics->end()) {
       errors.Add(item, at, absl::StrCat(word, " stands there twice"), "leave one out");
-    } else if (const std::string why = outputs.ok() ? Misfit(metric, model.loss, *outputs) : ""; !why.empty()) {
+    } else if (const std::string why = outputs.ok() ? Misfit(metric, model.loss, of_each) : ""; !why.empty()) {
       errors.Add(item, at, absl::StrCat(word, " ", why), "leave it out, or change the model");
     } else {
       metrics->push_back(metric);

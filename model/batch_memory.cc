@@ -1,5 +1,7 @@
 #include "model/batch_memory.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
@@ -20,7 +22,7 @@ absl::Status BatchMemory::Allocate(const Shapes& shapes, const Allocator& alloca
   };
   for (Slot& slot : slots_) {
     absl::Status status;
-    if (shapes.input_type == InputType::kBytes) {
+    if (shapes.examples.inputs == InputType::kBytes) {
       const int64_t floats = (shapes.input_width + 3) / 4;
       Matrix bytes;
       status = place(shapes.max_batch, floats, FloatFormat::kFp32, &bytes);
@@ -32,6 +34,9 @@ absl::Status BatchMemory::Allocate(const Shapes& shapes, const Allocator& alloca
     }
     if (status.ok() && shapes.has_targets()) {
       status = place(shapes.max_batch, shapes.output_width, FloatFormat::kFp32, &slot.targets);
+    }
+    if (status.ok() && shapes.examples.is_weighted) {
+      status = place(shapes.max_batch, 1, FloatFormat::kFp32, &slot.weights);
     }
     Matrix labels;
     if (status.ok()) status = place(shapes.max_batch, 1, FloatFormat::kFp32, &labels);
@@ -52,16 +57,20 @@ absl::Status BatchMemory::CheckLabels(absl::Span<const int32_t> labels) const {
 }
 
 absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32_t> labels,
-                               absl::Span<const float> numbers) {
+                               absl::Span<const float> numbers, absl::Span<const float> weights) {
   const int64_t batch = static_cast<int64_t>(labels.size());
   const auto* const bytes = std::get_if<absl::Span<const uint8_t>>(&inputs);
   const InputType type = bytes != nullptr ? InputType::kBytes : InputType::kFp32;
   const size_t count = std::visit([](auto values) { return values.size(); }, inputs);
   if (batch < 1 || batch > shapes_.max_batch || static_cast<int64_t>(count) != batch * shapes_.input_width ||
-      type != shapes_.input_type || (!numbers.empty() && numbers.size() != labels.size())) {
+      type != shapes_.examples.inputs ||
+      (!numbers.empty() && numbers.size() != labels.size() * static_cast<size_t>(shapes_.output_width))) {
     return absl::InvalidArgumentError(absl::StrCat(count, " ", NameOf(type), " and ", batch,
                                                    " labels are no batch of 1 to ", shapes_.max_batch, " examples of ",
-                                                   shapes_.input_width, " ", NameOf(shapes_.input_type)));
+                                                   shapes_.input_width, " ", NameOf(shapes_.examples.inputs)));
+  }
+  if (weights.size() != (shapes_.examples.is_weighted ? labels.size() : 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(weights.size(), " weights for ", batch, " examples"));
   }
   if (absl::Status status = CheckLabels(labels); !status.ok()) return status;
   at_hand_ = (at_hand_ + 1) % slots_.size();
@@ -71,6 +80,9 @@ absl::Status BatchMemory::Load(const BatchInputs& inputs, absl::Span<const int32
                                          : backend_.Upload(std::get<absl::Span<const float>>(inputs).data(),
                                                            count * sizeof(float), to.inputs.data);
   if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), to.labels);
+  if (status.ok() && !weights.empty()) {
+    status = backend_.Upload(weights.data(), weights.size() * sizeof(float), to.weights.data);
+  }
   if (status.ok() && shapes_.has_targets()) status = LoadTargets(labels, numbers);
   if (status.ok() && bytes != nullptr) {
     status = backend_.WidenBytes({to.bytes, batch, shapes_.input_width}, kByteDivisor, to.inputs.Rows(batch));
@@ -93,6 +105,8 @@ absl::Status BatchMemory::LoadTargets(absl::Span<const int32_t> labels, absl::Sp
   for (size_t i = 0; i < labels.size(); ++i) {
     if (width == 1) {
       targets[i] = numbers.empty() ? static_cast<float>(labels[i]) : numbers[i];
+    } else if (!numbers.empty()) {
+      std::copy_n(numbers.begin() + i * width, width, targets.begin() + i * width);
     } else {
       targets[i * width + static_cast<size_t>(labels[i])] = 1.0f;
     }

@@ -29,9 +29,10 @@ BatchInputs ExampleBatch::inputs() const {
   return absl::MakeConstSpan(std::get<std::vector<float>>(columns[0]));
 }
 
-InputType Examples::input_type() const {
+ExampleKind Examples::kind() const {
   const bool is_bytes = is_one_alone_ && data_->columns()[columns_[0]].type == ColumnType::kBytes;
-  return is_bytes ? InputType::kBytes : InputType::kFp32;
+  return {
+      .inputs = is_bytes ? InputType::kBytes : InputType::kFp32, .is_weighted = is_weighted_, .has_sets = has_sets_};
 }
 
 absl::StatusOr<Examples> Examples::Open(const DataSpec& data, const SetFiles& files, const ModelSpec& model) {
@@ -51,6 +52,7 @@ absl::Status Examples::FindColumns(const DataSpec& data, const ModelSpec& model)
   if (!data.has_records()) {
     CHECK_EQ(data_->columns().size(), size_t{2}) << "a format with several inputs";
     columns_ = {1 - *label, *label};
+    label_ = 1;
     is_one_alone_ = true;
     width_ = inputs_width_ = data_->columns()[columns_[0]].width;
     return absl::OkStatus();
@@ -59,17 +61,23 @@ absl::Status Examples::FindColumns(const DataSpec& data, const ModelSpec& model)
   columns_ = layout_.columns();
   inputs_width_ = layout_.inputs_width();
   width_ = layout_.width();
+  label_ = columns_.size();
   columns_.push_back(*label);
+  const std::optional<size_t> weight = FindColumn(*data_, kWeightColumn);
+  is_weighted_ = weight.has_value();
+  has_sets_ = data.label.is_set();
+  if (weight) columns_.push_back(*weight);
   return absl::OkStatus();
 }
 
 absl::Status Examples::LookAtLabels(const DataSpec& data) {
-  const size_t label = columns_.back();
+  const size_t label = columns_[label_];
   if (!data.has_records()) {
     auto counts = CountLabels(*data_, label);
     if (counts.ok()) label_counts_ = *std::move(counts);
     return counts.status();
   }
+  if (has_sets_) return absl::OkStatus();
   const std::vector<uint64_t> ids = SampleIds(size(), kMostCounted);
   ColumnValues values;
   if (absl::Status read = data_->ReadBatch(ids, {&label, 1}, {&values, 1}); !read.ok()) return read;
@@ -86,6 +94,7 @@ absl::Status Examples::LookAtLabels(const DataSpec& data) {
 }
 
 Guess Examples::GuessOf(const ModelSpec& model, int64_t outputs) const {
+  if (is_weighted_ || has_sets_) return {};  // a guess is of the frequency of classes, each example's one
   return variance_ > 0 ? Guess{.loss = variance_} : downpour::GuessOf(label_counts_, model.loss, outputs);
 }
 
@@ -94,11 +103,13 @@ absl::Status Examples::Read(absl::Span<const uint64_t> ids, ExampleBatch* batch)
   absl::Status status = data_->ReadBatch(ids, columns_, absl::MakeSpan(batch->columns));
   if (!status.ok()) return status;
   batch->numbers.clear();
-  if (const auto* numbers = std::get_if<std::vector<float>>(&batch->columns.back())) {
+  if (is_weighted_) batch->weights = std::get<std::vector<float>>(batch->columns.back());
+  const ColumnValues& labels = batch->columns[label_];
+  if (const auto* numbers = std::get_if<std::vector<float>>(&labels)) {
     batch->numbers = *numbers;
     batch->classes.assign(ids.size(), 0);
   } else {
-    const auto& classes = std::get<std::vector<int64_t>>(batch->columns.back());
+    const auto& classes = std::get<std::vector<int64_t>>(labels);
     batch->classes.assign(classes.begin(), classes.end());
   }
   if (!is_one_alone_) {

@@ -3,7 +3,7 @@
 //   auto train = Examples::Open(job.data, job.data.train, job.model);
 //   ExampleBatch batch;
 //   status = train->Read(ids, &batch);
-//   status = graph.LoadBatch(batch.inputs(), batch.classes, batch.numbers);
+//   status = graph.LoadBatch(batch.inputs(), batch.classes, batch.numbers, batch.weights);
 //
 // Shapes: of data with records as input_layout.h has it; what embedding layers yield their rows' holder fills in
 //   (embedding_rows.h). Of IDX an example is its image, bytes as they lie.
@@ -30,10 +30,11 @@ namespace downpour {
 
 struct ExampleBatch {
   std::vector<int32_t> classes;  // of each example; where numbers are learned, 0
-  std::vector<float> numbers;    // likewise; empty where classes are learned
+  std::vector<float> numbers;    // likewise, of sets of classes a row; empty where classes are learned
+  std::vector<float> weights;    // likewise; empty where each counts as 1
   BatchInputs inputs() const;
 
-  std::vector<ColumnValues> columns;  // as they were read; those of the inputs, of keys, then the label
+  std::vector<ColumnValues> columns;  // as they were read; those of the inputs, of keys, then label and weight
   std::vector<float> expanded;        // of columns that are not one alone
 };
 
@@ -50,9 +51,9 @@ class Examples {
   // Those that KeyColumnsOf(model) names.
   absl::Span<const ColumnValues> KeysOf(const ExampleBatch& batch) const {
     const size_t before = layout_.input_columns();
-    return absl::MakeConstSpan(batch.columns).subspan(before, columns_.size() - before - 1);
+    return absl::MakeConstSpan(batch.columns).subspan(before, label_ - before);
   }
-  InputType input_type() const;
+  ExampleKind kind() const;
   // One more than the largest class that was counted; 0 where numbers are learned.
   int64_t classes() const { return static_cast<int64_t>(label_counts_.size()); }
   Guess GuessOf(const ModelSpec& model, int64_t outputs) const;
@@ -64,11 +65,13 @@ class Examples {
   absl::Status LookAtLabels(const DataSpec& data);
 
   std::unique_ptr<Dataset> data_;
-  std::vector<size_t> columns_;  // in data_; the last one is the label
+  std::vector<size_t> columns_;  // in data_; of records in the order of ExampleBatch
+  size_t label_ = 0;             // which of them is the label
   InputLayout layout_;           // of records; of none where one column is all of an example
   bool is_one_alone_ = false;
   int64_t width_ = 0;
   int64_t inputs_width_ = 0;
+  bool is_weighted_ = false, has_sets_ = false;
   std::vector<uint64_t> label_counts_;
   double variance_ = 0;  // of labels that are numbers
 };

@@ -32,8 +32,8 @@ void HandOut(VariableGradients gradients, const Graph::Ready& ready, VariableGra
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int64_t max_batch, Backend& backend,
-                                                     InputType input_type) {
-  std::unique_ptr<Graph> graph(new Graph(max_batch, backend, input_type));
+                                                     const ExampleKind& examples) {
+  std::unique_ptr<Graph> graph(new Graph(max_batch, backend, examples));
   const std::optional<uint64_t> available = backend.free_memory();
   absl::Status status = graph->Build(model);
   if (status.ok() && !backend.memory_is_host()) status = graph->WarmUp();
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::CreateForward(const ModelSpec& model, int64_t max_batch, Backend& backend,
                                                             std::shared_ptr<const Graph> parameters) {
-  std::unique_ptr<Graph> graph(new Graph(max_batch, backend, InputType::kFp32));
+  std::unique_ptr<Graph> graph(new Graph(max_batch, backend, {}));
   graph->only_forward_ = true;
   graph->owner_ = std::move(parameters);
   if (absl::Status status = graph->Build(model); !status.ok()) return status;
@@ -59,7 +59,7 @@ absl::Status Graph::Build(const ModelSpec& model) {
   int64_t input_width = 0;
   for (const Node& node : nodes_) input_width += node.layer == nullptr ? node.output.cols : 0;
   const auto allocate = [this](auto... matrix) { return AllocateMatrix(matrix...); };
-  const BatchMemory::Shapes batches{max_batch_, input_width, input_type_, output_width(), model.loss};
+  const BatchMemory::Shapes batches{max_batch_, input_width, examples_, output_width(), model.loss};
   if (absl::Status status = batches_.Allocate(batches, allocate); !status.ok()) return status;
   PlanBackward();
   if (absl::Status status = AddEmbeddingGradients(); !status.ok()) return status;
@@ -253,8 +253,8 @@ absl::Status Graph::BeginParameters(size_t variable, int64_t offset, int64_t cou
 }
 
 absl::Status Graph::LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels,
-                              absl::Span<const float> numbers) {
-  if (absl::Status status = batches_.Load(inputs, labels, numbers); !status.ok()) return status;
+                              absl::Span<const float> numbers, absl::Span<const float> weights) {
+  if (absl::Status status = batches_.Load(inputs, labels, numbers, weights); !status.ok()) return status;
   PlaceInputs();
   return absl::OkStatus();
 }
@@ -304,14 +304,14 @@ absl::Status Graph::Forward(const Pass& pass) {
 
 absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
   const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
+  const WeightedMean mean(examples, batches_.weights());
   switch (batches_.shapes().loss) {
     case Loss::kMeanSquaredError:
-      return backend_.MeanSquaredError(output, batches_.targets().Rows(batches_.size()), examples, gradient, totals());
+      return backend_.MeanSquaredError(output, batches_.targets().Rows(batches_.size()), mean, gradient, totals());
     case Loss::kSigmoidCrossEntropy:
-      return backend_.SigmoidCrossEntropy(output, batches_.targets().Rows(batches_.size()), examples, gradient,
-                                          totals());
+      return backend_.SigmoidCrossEntropy(output, batches_.targets().Rows(batches_.size()), mean, gradient, totals());
     default:
-      return backend_.SoftmaxCrossEntropy(output, batches_.labels(), examples, gradient, totals());
+      return backend_.SoftmaxCrossEntropy(output, batches_.labels(), mean, gradient, totals());
   }
 }
 
@@ -455,9 +455,10 @@ absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {
   if (absl::Status status = ComputeLoss(batches_.size(), Matrix()); !status.ok()) return status;
   const Matrix output = nodes_.back().output.Rows(batches_.size());
   absl::Status status;
-  const bool is_share = batches_.shapes().loss == Loss::kSigmoidCrossEntropy && output.cols == 1;
+  const bool is_sigmoid = batches_.shapes().loss == Loss::kSigmoidCrossEntropy;
+  const bool is_share = is_sigmoid && (output.cols == 1 || examples_.has_sets);
   if (is_share) status = backend_.Activate(ActivationFunction::kSigmoid, output, output);
-  if (status.ok()) status = backend_.CountCorrect(output, batches_.labels(), totals());
+  if (status.ok() && !examples_.has_sets) status = backend_.CountCorrect(output, batches_.labels(), totals());
   if (status.ok()) status = BeginTotals(meanwhile);
   if (!status.ok()) return status;
   return AwaitTotals();

@@ -8,7 +8,8 @@
 //
 // Shapes: an example is all inputs side by side, input_width() numbers; for its label see batch_memory.h. What
 //   embedding layers yield comes from outside: inputs end with it, layer by layer in the order of the model.
-// Units: gradients are of the step's mean loss; losses are sums over the step.
+// Units: gradients are of the step's mean loss (WeightedMean); losses are sums over the step, of each example times its
+//   weight.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
 //   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it
@@ -57,7 +58,7 @@ class Graph {
  public:
   // The backend outlives the graph.
   static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend,
-                                                       InputType input_type = InputType::kFp32);
+                                                       const ExampleKind& examples = {});
 
   // A graph that computes forward alone, on the host, whose parameters are those of `parameters`, if any: any number of
   // such graphs have one copy of them. It takes no memory for gradients.
@@ -75,7 +76,7 @@ class Graph {
   bool keeps_rounded(size_t variable) const { return parameters_[variable]->rounded; }
   // As BatchMemory::Load takes it.
   absl::Status LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels,
-                         absl::Span<const float> numbers = {});
+                         absl::Span<const float> numbers = {}, absl::Span<const float> weights = {});
 
   using Ready = std::function<void(VariableGradients)>;
   struct TrainResult {
@@ -88,7 +89,8 @@ class Graph {
                                     const Meanwhile& meanwhile = nullptr);
   absl::StatusOr<BatchTotals> Evaluate(const Meanwhile& meanwhile = nullptr);
   // What the last step or evaluation gave, [examples, output_width()] row by row; a whole number of rows, at most those
-  // of its batch. Of an evaluation of a single sigmoid: the probability of class 1.
+  // of its batch. Of an evaluation of a single sigmoid, and of each of those that learn
+  // sets: the probability of class 1. Sets are not counted as correct.
   absl::Status ReadOutputs(absl::Span<float> outputs);
   // Of a graph by CreateForward: where the inputs of the next batch go, [max_batch, input_width()], and its outputs.
   Matrix inputs() const { return batches_.inputs(); }
@@ -108,8 +110,8 @@ class Graph {
     std::vector<bool> adds;  // by `from`: its gradient is added to that of a reader that comes first in backward
   };
 
-  Graph(int64_t max_batch, Backend& backend, InputType input_type)
-      : max_batch_(max_batch), input_type_(input_type), backend_(backend), batches_(backend), recordings_(backend) {}
+  Graph(int64_t max_batch, Backend& backend, const ExampleKind& examples)
+      : max_batch_(max_batch), examples_(examples), backend_(backend), batches_(backend), recordings_(backend) {}
   absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch) const;
   absl::Status OutOfMemoryError(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
   absl::Status Build(const ModelSpec& model);
@@ -145,7 +147,7 @@ class Graph {
   absl::Status FinishDownloads(const Ready& ready, VariableGradients* last);
 
   const int64_t max_batch_;
-  const InputType input_type_;
+  const ExampleKind examples_;
   Backend& backend_;
   bool only_counts_ = false;            // takes no memory, but says how much it would
   bool only_forward_ = false;           // nothing is trained

@@ -7,7 +7,7 @@
 namespace downpour {
 
 absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batch) const {
-  Graph graph(batch, backend_, input_type_);
+  Graph graph(batch, backend_, examples_);
   graph.only_counts_ = true;
   if (absl::Status status = graph.Build(model); !status.ok()) return status;
   return graph.bytes_;
@@ -39,7 +39,10 @@ absl::Status Graph::WarmUp() {
     const std::vector<float> floats(static_cast<size_t>(batch * input_width()));
     const std::vector<uint8_t> bytes(floats.size());
     const std::vector<int32_t> labels(static_cast<size_t>(batch));
-    if (status.ok()) status = input_type_ == InputType::kBytes ? LoadBatch(bytes, labels) : LoadBatch(floats, labels);
+    const std::vector<float> weights(examples_.is_weighted ? labels.size() : 0);
+    const bool is_bytes = examples_.inputs == InputType::kBytes;
+    const BatchInputs inputs = is_bytes ? BatchInputs(absl::MakeConstSpan(bytes)) : absl::MakeConstSpan(floats);
+    if (status.ok()) status = LoadBatch(inputs, labels, {}, weights);
     auto trained = status.ok() ? Train(0, hold) : status;
     if (trained.ok()) hold(std::move(trained->last));
     status.Update(trained.status());

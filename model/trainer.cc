@@ -98,6 +98,7 @@ class Trainer::Session {
     if (job.training.local_steps > 0) session->local_.emplace(job, &session->grid_, session->plan_);
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
     session->metrics_ = job.training.metrics;
+    session->counts_weights_ = job.data.counts_weights();
     session->model_ = job.model;
     return session;
   }
@@ -160,12 +161,15 @@ class Trainer::Session {
     if (absl::Status status = LoadRows(eval_, request.updates); !status.ok()) return status;
     Evaluated evaluated;
     evaluated.metric_sums.resize(CountMetricSums(metrics_));
+    const bool needs_outputs = !metrics_.empty() || counts_weights_;
     const auto batch = [&](uint64_t number) {
       return absl::MakeConstSpan(ids_).subspan(number * batch_size_, batch_size_);
     };
     for (uint64_t number = 0; number < request.batches; ++number) {
       if (absl::Status status = LoadBatch(*eval_, batch(number), number); !status.ok()) return status;
-      const std::vector<float> labels = metrics_.empty() ? std::vector<float>() : Labels();  // before the next ones
+      // Before those of the next batch are there.
+      const std::vector<float> labels = needs_outputs ? Labels() : std::vector<float>();
+      const std::vector<double> weights = counts_weights_ ? LabelWeights() : std::vector<double>();
       auto totals = graph_->Evaluate([&] {
         if (number + 1 < request.batches) PrefetchBatch(*eval_, batch(number + 1));
       });
@@ -173,10 +177,13 @@ class Trainer::Session {
       evaluated.loss_sum += totals->loss;
       evaluated.correct += totals->correct;
       evaluated.examples += batch(number).size();
-      if (metrics_.empty()) continue;
+      if (!needs_outputs) continue;
       outputs_.resize(batch(number).size() * static_cast<size_t>(graph_->output_width()));
       if (absl::Status status = graph_->ReadOutputs(absl::MakeSpan(outputs_)); !status.ok()) return status;
-      AddMetricSums(metrics_, model_.loss, outputs_, labels, absl::MakeSpan(evaluated.metric_sums));
+      AddMetricSums(metrics_, model_.loss, outputs_, labels, weights, absl::MakeSpan(evaluated.metric_sums));
+      if (!counts_weights_) continue;
+      evaluated.weight += std::accumulate(weights.begin(), weights.end(), 0.0);
+      evaluated.right += WeightOfRight(outputs_, labels, weights);
     }
     return evaluated;
   }
@@ -202,7 +209,7 @@ class Trainer::Session {
     if (job.model.has_tables()) rows_.emplace(job.model, &grid_);
     slicer_ = GradientSlicer(&grid_, job.training.servers_optimizer());
 
-    auto graph = Graph::Create(job.model, job.training.batch_size, backend, train_->input_type());
+    auto graph = Graph::Create(job.model, job.training.batch_size, backend, train_->kind());
     if (!graph.ok()) return graph.status();
     graph_ = *std::move(graph);
     absl::Status status = CheckModelFits("data.train", *train_, job.model, *graph_);
@@ -278,7 +285,7 @@ class Trainer::Session {
     if (rows_) {
       rows_->Pool(number, static_cast<size_t>(examples.width()), batch_.expanded.data() + examples.inputs_width());
     }
-    return graph_->LoadBatch(batch_.inputs(), batch_.classes, batch_.numbers);
+    return graph_->LoadBatch(batch_.inputs(), batch_.classes, batch_.numbers, batch_.weights);
   }
 
   absl::Status Read(const Examples& examples, absl::Span<const uint64_t> ids) {
@@ -290,7 +297,20 @@ class Trainer::Session {
     return absl::OkStatus();
   }
 
-  // Those of the batch that was read last.
+  // Of the batch that was read last, as are the next; 0 where examples have no weights.
+  double Weight() const { return std::accumulate(batch_.weights.begin(), batch_.weights.end(), 0.0); }
+
+  // Of sets each output's label is a part of its example.
+  std::vector<double> LabelWeights() const {
+    const size_t labels = batch_.numbers.empty() ? 1 : batch_.numbers.size() / batch_.classes.size();
+    std::vector<double> weights;
+    for (size_t i = 0; i < batch_.classes.size(); ++i) {
+      const double weight = batch_.weights.empty() ? 1 : batch_.weights[i];
+      weights.insert(weights.end(), labels, weight / static_cast<double>(labels));
+    }
+    return weights;
+  }
+
   std::vector<float> Labels() const {
     if (!batch_.numbers.empty()) return batch_.numbers;
     return {batch_.classes.begin(), batch_.classes.end()};
@@ -320,11 +340,12 @@ class Trainer::Session {
     if (absl::Status status = Load(request.updates); !status.ok()) return status;
     local_->Begin(request);
     const auto all = absl::MakeConstSpan(ids_);
-    double loss_sum = 0;
+    double loss_sum = 0, weight = 0;
     uint64_t batch = 0;
     for (size_t before = 0; before < all.size(); before += batch_size_, ++batch) {
       const auto ids = all.subspan(before, batch_size_);
       if (absl::Status status = LoadBatch(*train_, ids, batch); !status.ok()) return status;
+      weight += Weight();
       if (absl::Status status = SetParameters(); !status.ok()) return status;
       VariableGradients gradients;
       const auto take = [&](VariableGradients ready) {
@@ -344,7 +365,8 @@ class Trainer::Session {
     return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, local_->End()),
                      .last = true,
                      .loss_sum = loss_sum,
-                     .examples = ids_.size()};
+                     .examples = ids_.size(),
+                     .weight = weight};
   }
 
   // Hands out all gradients but the last ones, which it returns: all of them where their norm is to be known first.
@@ -364,10 +386,12 @@ class Trainer::Session {
     const auto prefetch = [&] { LoadNextStep(request); };
     BatchInStep place{.before = 0, .examples = static_cast<int64_t>(ids_.size())};
     Graph::TrainResult result;
+    double weight = 0;
     for (uint64_t batch = 0; place.before < place.examples; ++batch) {
       const auto ids = absl::MakeConstSpan(ids_).subspan(static_cast<size_t>(place.before), batch_size_);
       // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
       if (absl::Status status = LoadBatch(*train_, ids, batch); !status.ok()) return status;
+      weight += Weight();
       if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
       auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, prefetch);
       if (!trained.ok()) return trained.status();
@@ -379,7 +403,8 @@ class Trainer::Session {
     Gradients last{.slices = slicer_.SliceGradients(name, std::move(ready)),
                    .last = true,
                    .loss_sum = result.loss,
-                   .examples = ids_.size()};
+                   .examples = ids_.size(),
+                   .weight = weight};
     if (rows_) rows_->AppendGradients(&last.slices);
     return last;
   }
@@ -404,6 +429,7 @@ class Trainer::Session {
   GradientSlicer slicer_;
   std::optional<LocalSteps> local_;  // where the job has them
   std::vector<MetricSpec> metrics_;
+  bool counts_weights_ = false;
   ModelSpec model_;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics
   std::unique_ptr<Graph> graph_;

@@ -97,7 +97,8 @@ void JobPredictor::DescribeInputs(const JobSpec& job) {
     signature_.inputs = records_->signature();
     // What else the job names is no slip.
     std::set<std::string> known(data_.fields.begin(), data_.fields.end());
-    known.insert(data_.label.column);
+    for (const std::string& field : data_.label.fields()) known.insert(field);
+    if (data_.is_weighted()) known.insert(data_.weight);
     for (const ColumnSpec& column : data_.columns) {
       column.from.empty() ? void(known.insert(column.name)) : known.insert(column.from.begin(), column.from.end());
     }

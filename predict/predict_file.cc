@@ -127,16 +127,21 @@ absl::Status PredictBlock(const Predictor& predictor, const RowStore& store, abs
   return answer.status();
 }
 
-// With the fields of files that lack the label, if these are.
+// With the fields of files that lack the label, and maybe the weight, if these are.
 absl::StatusOr<std::unique_ptr<RecordStream>> OpenRecords(const DataSpec& data, const ByteSource& source,
                                                           const std::vector<std::string>& wanted) {
   absl::StatusOr<std::unique_ptr<RecordStream>> stream = OpenRecordStream(data, source, wanted);
-  const auto label = std::find(data.fields.begin(), data.fields.end(), data.label.column);
-  if (stream.ok() || label == data.fields.end()) return stream;
   DataSpec without = data;
-  without.fields.erase(without.fields.begin() + (label - data.fields.begin()));
-  absl::StatusOr<std::unique_ptr<RecordStream>> other = OpenRecordStream(without, source, wanted);
-  return other.ok() ? std::move(other) : std::move(stream);
+  const auto try_without = [&](const std::vector<std::string>& fields) {
+    const size_t before = without.fields.size();
+    for (const std::string& field : fields) std::erase(without.fields, field);
+    if (stream.ok() || without.fields.size() == before) return;
+    absl::StatusOr<std::unique_ptr<RecordStream>> other = OpenRecordStream(without, source, wanted);
+    if (other.ok()) stream = std::move(other);
+  };
+  try_without(data.label.fields());
+  if (data.is_weighted()) try_without({data.weight});
+  return stream;
 }
 
 absl::Status PredictRecords(const Predictor& predictor, const DataSpec& data, const std::string& input,

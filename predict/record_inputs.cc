@@ -19,6 +19,7 @@ constexpr int64_t kMostWidth = int64_t{1} << 30;  // so that rows times width st
 
 DataSpec WithoutLabel(DataSpec data) {
   data.label = {};
+  data.weight.clear();
   return data;
 }
 

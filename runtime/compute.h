@@ -103,8 +103,9 @@ struct Preparing {
 struct Gradients {
   SliceValues slices;  // mean over the step; with training.localSteps what it took from the parameters
   bool last = false;
-  double loss_sum = 0;  // over the step, in the last one
+  double loss_sum = 0;  // over the step, in the last one; of each example times its weight
   uint64_t examples = 0;
+  double weight = 0;  // of all of them, where the job's data have weights
 };
 
 // Of each bucket in which keys fall, those keys, each once (runtime/row_frames.h). In a step also what is needed beyond
@@ -118,12 +119,16 @@ struct Evaluated {
   uint64_t correct = 0;
   uint64_t examples = 0;
   std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
+  double weight = 0;                     // of all examples, where the job's data count weights
+  double right = 0;                      // likewise, of those that `correct` would count
 
   // That of other batches.
   void Add(const Evaluated& other) {
     loss_sum += other.loss_sum;
     correct += other.correct;
     examples += other.examples;
+    weight += other.weight;
+    right += other.right;
     metric_sums.resize(other.metric_sums.size());
     for (size_t i = 0; i < metric_sums.size(); ++i) metric_sums[i] += other.metric_sums[i];
   }

@@ -23,6 +23,7 @@ struct Example {
   absl::Span<const float> outputs;
   float label = 0;
   bool classes = false;  // else one output
+  double weight = 1;     // above 0
 
   bool positive() const { return label >= 1; }
   bool has_nan() const {
@@ -85,9 +86,9 @@ void AddConfidence(const Example& example, absl::Span<double> sums) {
     return;
   }
   double* bin = &sums[BinOf(confidence, kConfidenceBins) * kOfConfidence];
-  bin[0] += 1;
-  bin[1] += confidence;
-  bin[2] += example.Rank() == 0;
+  bin[0] += example.weight;
+  bin[1] += example.weight * confidence;
+  bin[2] += example.weight * (example.Rank() == 0);
 }
 
 void AddOdds(const Example& example, absl::Span<double> sums) {
@@ -97,7 +98,7 @@ void AddOdds(const Example& example, absl::Span<double> sums) {
     return;
   }
   const double share = std::clamp((odds + kMostOdds) / (2 * kMostOdds), 0.0, 1.0);
-  sums[BinOf(share, kOddsBins) + (example.positive() ? kOddsBins : 0)] += 1;
+  sums[BinOf(share, kOddsBins) + (example.positive() ? kOddsBins : 0)] += example.weight;
 }
 
 void Add(const MetricSpec& metric, const Example& example, absl::Span<double> sums) {
@@ -107,21 +108,21 @@ void Add(const MetricSpec& metric, const Example& example, absl::Span<double> su
   }
   switch (metric.kind) {
     case MetricKind::kTopK:
-      sums[0] += example.Rank() < metric.k;
+      sums[0] += example.weight * (example.Rank() < metric.k);
       return;
     case MetricKind::kLogLoss:
-      sums[0] += example.LogLoss();
+      sums[0] += example.weight * example.LogLoss();
       return;
     case MetricKind::kRmse: {
       const double distance = static_cast<double>(example.outputs[0]) - example.label;
-      sums[0] += distance * distance;
+      sums[0] += example.weight * distance * distance;
       return;
     }
     case MetricKind::kAuc:
       return AddOdds(example, sums);
     case MetricKind::kCalibration:
-      sums[0] += example.ShareOfClassOne();
-      sums[1] += example.positive();
+      sums[0] += example.weight * example.ShareOfClassOne();
+      sums[1] += example.weight * example.positive();
       return;
     case MetricKind::kCalibrationError:
       return AddConfidence(example, sums);
@@ -141,29 +142,29 @@ double AreaOf(absl::Span<const double> sums) {
   return pairs / (below * of_positive);
 }
 
-double CalibrationErrorOf(absl::Span<const double> sums, double examples) {
+double CalibrationErrorOf(absl::Span<const double> sums, double weight) {
   double distance = 0;
   for (size_t bin = 0; bin < kConfidenceBins; ++bin) {
     const auto of = sums.subspan(bin * kOfConfidence, kOfConfidence);
     distance += std::abs(of[1] - of[2]) + (std::isnan(of[0]) ? kUndefined : 0);
   }
-  return distance / examples;
+  return distance / weight;
 }
 
-double ValueOf(const MetricSpec& metric, absl::Span<const double> sums, double examples) {
+double ValueOf(const MetricSpec& metric, absl::Span<const double> sums, double weight) {
   switch (metric.kind) {
     case MetricKind::kTopK:
     case MetricKind::kLogLoss:
     case MetricKind::kOwn:
-      return sums[0] / examples;
+      return sums[0] / weight;
     case MetricKind::kRmse:
-      return std::sqrt(sums[0] / examples);
+      return std::sqrt(sums[0] / weight);
     case MetricKind::kAuc:
       return AreaOf(sums);
     case MetricKind::kCalibration:
       return sums[1] > 0 ? sums[0] / sums[1] : kUndefined;
     case MetricKind::kCalibrationError:
-      return CalibrationErrorOf(sums, examples);
+      return CalibrationErrorOf(sums, weight);
   }
   return kUndefined;
 }
@@ -177,17 +178,31 @@ size_t CountMetricSums(const std::vector<MetricSpec>& metrics) {
 }
 
 void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span<const float> outputs,
-                   absl::Span<const float> labels, absl::Span<double> sums) {
+                   absl::Span<const float> labels, absl::Span<const double> weights, absl::Span<double> sums) {
   const bool classes = loss == Loss::kSoftmaxCrossEntropy;
   const size_t width = labels.empty() ? 0 : outputs.size() / labels.size();
   size_t first = 0;
   for (const MetricSpec& metric : metrics) {
     const auto own = sums.subspan(first, SumsOf(metric));
     for (size_t i = 0; i < labels.size(); ++i) {
-      Add(metric, {outputs.subspan(i * width, width), labels[i], classes}, own);
+      const double weight = weights.empty() ? 1 : weights[i];
+      if (weight > 0) Add(metric, {outputs.subspan(i * width, width), labels[i], classes, weight}, own);
     }
     first += own.size();
   }
+}
+
+double WeightOfRight(absl::Span<const float> outputs, absl::Span<const float> labels,
+                     absl::Span<const double> weights) {
+  const size_t width = labels.empty() ? 0 : outputs.size() / labels.size();
+  double right = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const Example example{outputs.subspan(i * width, width), labels[i]};
+    const bool is_right =
+        width == 1 ? std::fabs(outputs[i] - labels[i]) < 0.5f : !example.has_nan() && example.Rank() == 0;
+    if (is_right) right += weights.empty() ? 1 : weights[i];
+  }
+  return right;
 }
 
 double Shortfall(const std::string& name, double value) {
@@ -198,12 +213,11 @@ double Shortfall(const std::string& name, double value) {
 }
 
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,
-                                                         absl::Span<const double> sums, uint64_t examples) {
+                                                         absl::Span<const double> sums, double weight) {
   std::vector<std::pair<std::string, double>> values;
   size_t first = 0;
   for (const MetricSpec& metric : metrics) {
-    values.emplace_back(NameOf(metric),
-                        ValueOf(metric, sums.subspan(first, SumsOf(metric)), static_cast<double>(examples)));
+    values.emplace_back(NameOf(metric), ValueOf(metric, sums.subspan(first, SumsOf(metric)), weight));
     first += SumsOf(metric);
   }
   return values;

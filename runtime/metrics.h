@@ -2,8 +2,8 @@
 // and what comes out does not depend on who computed which part.
 //
 //   std::vector<double> sums(CountMetricSums(job.training.metrics));
-//   AddMetricSums(job.training.metrics, job.model.loss, outputs, labels, absl::MakeSpan(sums));
-//   for (const auto& [name, value] : MetricValues(job.training.metrics, sums, examples)) ...
+//   AddMetricSums(job.training.metrics, job.model.loss, outputs, labels, weights, absl::MakeSpan(sums));
+//   for (const auto& [name, value] : MetricValues(job.training.metrics, sums, weight)) ...
 //
 // What each one is, over the evaluation's examples:
 //   topK              share whose label is among the K largest outputs; of equal ones the first counts as larger
@@ -18,9 +18,12 @@
 // p is the softmax of the outputs. Of a single output p(class 1) is the output itself, held within 1e-7 of 0 and 1, and
 // a label of 1 or more is class 1.
 //
+// Each example counts as often as its weight says, which may be any number from 0 on. `weight` is that of all.
+//
 // Shapes: outputs are [labels.size(), width] row by row. A label is the number of a class, or what a single output
-//   is to be. Sums are in the order of the metrics.
-// Units: counts are whole numbers, exact up to 2^53.
+//   is to be; of sets of classes each output comes as one of a single output. `weights` are as many as labels, or none:
+//   then each is 1. Sums are in the order of the metrics.
+// Units: counts are whole numbers, exact up to 2^53, where all weights are 1.
 // Errors: none. An output that is no number makes the metrics that read it no number; so is one that is not defined,
 //   such as the AUC of one class.
 // Cost: O(outputs). 2,048 sums for auc, 45 for calibrationError, 1 or 2 for the others.
@@ -42,11 +45,15 @@ size_t CountMetricSums(const std::vector<MetricSpec>& metrics);
 
 // The metrics fit the model, as the job file's parser holds them against it.
 void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span<const float> outputs,
-                   absl::Span<const float> labels, absl::Span<double> sums);
+                   absl::Span<const float> labels, absl::Span<const double> weights, absl::Span<double> sums);
+
+// The weight of the examples whose largest output (the first of equals) is that of their label; of a single output:
+// that lies within a half of the label. A NaN is not right.
+double WeightOfRight(absl::Span<const float> outputs, absl::Span<const float> labels, absl::Span<const double> weights);
 
 // By name, in the order of the metrics. Any sums give some value, or none: they may come from a hostile peer.
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,
-                                                         absl::Span<const double> sums, uint64_t examples);
+                                                         absl::Span<const double> sums, double weight);
 
 // How far a value is from the best that there is, for comparing: lower is better. `name` is loss, accuracy or that of a
 // metric.

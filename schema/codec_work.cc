@@ -182,7 +182,8 @@ EvalGrant Read(const wire::EvalGrant& t, Reader&) {
 
 flatbuffers::Offset<wire::LeaseDone> Write(const LeaseDone& m, Writer& out) {
   const auto evidence = out.Structs(m.evidence, [](const auto& e) { return SliceToWire(e); });
-  return wire::CreateLeaseDone(out.fbb, ToNumber(m.from), ToNumber(m.lease), evidence, m.loss_sum, m.examples);
+  return wire::CreateLeaseDone(out.fbb, ToNumber(m.from), ToNumber(m.lease), evidence, m.loss_sum, m.examples,
+                               m.weight);
 }
 
 LeaseDone Read(const wire::LeaseDone& t, Reader& in) {
@@ -190,7 +191,8 @@ LeaseDone Read(const wire::LeaseDone& t, Reader& in) {
           .lease = LeaseId{t.lease()},
           .evidence = in.Map(t.evidence(), "evidence", SliceFromWire<LeaseDone::Evidence>),
           .loss_sum = t.loss_sum(),
-          .examples = t.examples()};
+          .examples = t.examples(),
+          .weight = t.weight()};
 }
 
 flatbuffers::Offset<wire::LeaseDoneReply> Write(const LeaseDoneReply& m, Writer& out) {
@@ -204,7 +206,7 @@ LeaseDoneReply Read(const wire::LeaseDoneReply& t, Reader&) {
 flatbuffers::Offset<wire::EvalDone> Write(const EvalDone& m, Writer& out) {
   return wire::CreateEvalDone(out.fbb, ToNumber(m.from), m.round, m.first_batch, m.batches, m.loss_sum, m.correct,
                               m.examples, m.versions_digest, m.oldest_version, m.newest_version,
-                              out.Vector(m.metric_sums));
+                              out.Vector(m.metric_sums), m.weight, m.right);
 }
 
 EvalDone Read(const wire::EvalDone& t, Reader& in) {
@@ -219,7 +221,9 @@ EvalDone Read(const wire::EvalDone& t, Reader& in) {
           .versions_digest = t.versions_digest(),
           .oldest_version = t.oldest_version(),
           .newest_version = t.newest_version(),
-          .metric_sums = {sums.begin(), sums.end()}};
+          .metric_sums = {sums.begin(), sums.end()},
+          .weight = t.weight(),
+          .right = t.right()};
 }
 
 flatbuffers::Offset<wire::EvalDoneReply> Write(const EvalDoneReply& m, Writer& out) {

@@ -127,6 +127,7 @@ struct LeaseDone {  // worker -> chief; repeated until a LeaseDoneReply arrives
   std::vector<Evidence> evidence;  // one for every slice of the grid
   double loss_sum = 0;             // over the examples that this worker computed; not finite if the model diverged
   uint64_t examples = 0;
+  double weight = 0;  // of those examples, where the job's data have weights; then each loss is times its own
 };
 struct LeaseDoneReply {
   LeaseId lease{};
@@ -145,6 +146,8 @@ struct EvalDone {  // worker -> chief; repeated until an EvalDoneReply arrives
   uint64_t oldest_version = 0;   // smallest and largest n of them
   uint64_t newest_version = 0;
   std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
+  double weight = 0;                     // of the examples, where the job's data count weights
+  double right = 0;                      // likewise, of those that are right
 };
 struct EvalDoneReply {
   uint64_t round = 0;

@@ -43,8 +43,8 @@ absl::Status Check(const char* operation, bool fits, const Views&... views) {
 bool LabelsFit(ConstMatrix outputs, absl::Span<const int32_t> labels) {
   return static_cast<int64_t>(labels.size()) == outputs.rows && (outputs.rows == 0 || outputs.cols > 0);
 }
-bool GradientFits(ConstMatrix outputs, int64_t examples, Matrix gradient) {
-  return gradient.rows == 0 || (SameShape(outputs, gradient) && examples > 0);
+bool GradientFits(ConstMatrix outputs, WeightedMean mean, Matrix gradient) {
+  return gradient.rows == 0 || (SameShape(outputs, gradient) && mean.examples > 0);
 }
 
 // How many vectors a row of x has, if y has a number for each two of them; else 0.
@@ -168,28 +168,28 @@ absl::Status Backend::PairDotsBackward(ConstMatrix x, ConstMatrix dy, float beta
   return DoPairDotsBackward(x, n, dy, beta, dx);
 }
 
-absl::Status Backend::SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, int64_t examples,
+absl::Status Backend::SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, WeightedMean mean,
                                           Matrix d_logits, BatchTotals* totals) {
-  const bool fits = LabelsFit(logits, labels) && GradientFits(logits, examples, d_logits);
+  const bool fits = LabelsFit(logits, labels) && GradientFits(logits, mean, d_logits);
   absl::Status status = Check("softmax cross-entropy", fits, logits, AsColumn(labels), d_logits);
   if (!status.ok() || logits.rows == 0) return status;
-  return DoSoftmaxCrossEntropy(logits, labels.data(), examples, d_logits, totals);
+  return DoSoftmaxCrossEntropy(logits, labels.data(), mean, d_logits, totals);
 }
 
-absl::Status Backend::MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+absl::Status Backend::MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs,
                                        BatchTotals* totals) {
-  const bool fits = SameShape(outputs, targets) && GradientFits(outputs, examples, d_outputs);
+  const bool fits = SameShape(outputs, targets) && GradientFits(outputs, mean, d_outputs);
   absl::Status status = Check("mean squared error", fits, outputs, targets, d_outputs);
   if (!status.ok() || outputs.elements() == 0) return status;
-  return DoMeanSquaredError(outputs, targets, examples, d_outputs, totals);
+  return DoMeanSquaredError(outputs, targets, mean, d_outputs, totals);
 }
 
-absl::Status Backend::SigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+absl::Status Backend::SigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits,
                                           BatchTotals* totals) {
-  const bool fits = SameShape(logits, targets) && GradientFits(logits, examples, d_logits);
+  const bool fits = SameShape(logits, targets) && GradientFits(logits, mean, d_logits);
   absl::Status status = Check("sigmoid cross-entropy", fits, logits, targets, d_logits);
   if (!status.ok() || logits.elements() == 0) return status;
-  return DoSigmoidCrossEntropy(logits, targets, examples, d_logits, totals);
+  return DoSigmoidCrossEntropy(logits, targets, mean, d_logits, totals);
 }
 
 absl::Status Backend::CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals) {

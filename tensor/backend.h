@@ -141,17 +141,17 @@ class Backend {
   // dx = the gradient by x, given dy, that by y, + beta dx; dx is not read where beta is 0, which is 0 or 1.
   absl::Status PairDotsBackward(ConstMatrix x, ConstMatrix dy, float beta, Matrix dx);
 
-  // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by `examples`,
-  // over which the caller takes the mean: these rows, and maybe those of other batches; an empty view (no rows) where
-  // only the loss is wanted. Labels lie in [0, cols): the caller's promise, since they may lie in a device's memory.
-  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, int64_t examples,
+  // totals->loss += the sum over rows of -log softmax(logits)[label], each times its weight in the mean. d_logits = its
+  // gradient divided by mean.examples; an empty view (no rows) where only the loss is wanted. Labels lie in [0, cols):
+  // the caller's promise, since they may lie in a device's memory.
+  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, WeightedMean mean,
                                    Matrix d_logits, BatchTotals* totals);
   // totals->loss += the sum over rows of the mean of (outputs - targets)^2; d_outputs as above.
-  absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+  absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs,
                                 BatchTotals* totals);
   // totals->loss += the sum over rows of the mean of -t log(p) - (1 - t) log(1 - p), with p = 1 / (1 + exp(-logit)) and
   // targets t from 0 to 1; d_logits as above.
-  absl::Status SigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+  absl::Status SigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits,
                                    BatchTotals* totals);
   // totals->correct += the rows whose largest element (the first of equals) stands at their label; of a single column:
   // whose element lies within a half of the label. A row that holds a NaN is not correct.
@@ -175,12 +175,12 @@ class Backend {
   virtual absl::Status DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) = 0;
   virtual absl::Status DoPairDots(ConstMatrix x, int64_t n, Matrix y) = 0;
   virtual absl::Status DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) = 0;
-  virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
+  virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean,
                                              Matrix d_logits, BatchTotals* totals) = 0;
-  virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+  virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs,
                                           BatchTotals* totals) = 0;
-  virtual absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
-                                             BatchTotals* totals) = 0;
+  virtual absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean,
+                                             Matrix d_logits, BatchTotals* totals) = 0;
   virtual absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) = 0;
 
   Precision precision_ = Precision::kFp32;

@@ -61,11 +61,11 @@ class CudaBackend final : public Backend {
   absl::Status DoMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y) override;
   absl::Status DoPairDots(ConstMatrix x, int64_t n, Matrix y) override;
   absl::Status DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx) override;
-  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean, Matrix d_logits,
                                      BatchTotals* totals) override;
-  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs,
                                   BatchTotals* totals) override;
-  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits,
                                      BatchTotals* totals) override;
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override;
 
@@ -353,34 +353,35 @@ absl::Status CudaBackend::DoPairDotsBackward(ConstMatrix x, int64_t n, ConstMatr
   return absl::OkStatus();
 }
 
-absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
+absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean,
                                                 Matrix d_logits, BatchTotals* totals) {
-  if (absl::Status status = Use({logits.data, d_logits.data}, {labels, totals}); !status.ok()) return status;
+  if (absl::Status status = Use({logits.data, d_logits.data}, {labels, mean.weights, totals}); !status.ok())
+    return status;
   const auto losses = row_losses_.Get(logits.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), Stored(logits), labels, examples, Stored(d_logits), *losses));
+  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), Stored(logits), labels, mean, Stored(d_logits), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
   return absl::OkStatus();
 }
 
-absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples,
+absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean,
                                              Matrix d_outputs, BatchTotals* totals) {
-  if (absl::Status status = Use({outputs.data, targets.data, d_outputs.data}, {totals}); !status.ok()) return status;
+  if (absl::Status status = Use({outputs.data, targets.data, d_outputs.data}, {mean.weights, totals}); !status.ok())
+    return status;
   const auto losses = row_losses_.Get(outputs.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(
-      CudaMeanSquaredError(compute_.get(), Stored(outputs), Stored(targets), examples, Stored(d_outputs), *losses));
+  CUDA_TRY(CudaMeanSquaredError(compute_.get(), Stored(outputs), Stored(targets), mean, Stored(d_outputs), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, outputs.rows, totals));
   return absl::OkStatus();
 }
 
-absl::Status CudaBackend::DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples,
+absl::Status CudaBackend::DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean,
                                                 Matrix d_logits, BatchTotals* totals) {
-  if (absl::Status status = Use({logits.data, targets.data, d_logits.data}, {totals}); !status.ok()) return status;
+  if (absl::Status status = Use({logits.data, targets.data, d_logits.data}, {mean.weights, totals}); !status.ok())
+    return status;
   const auto losses = row_losses_.Get(logits.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(
-      CudaSigmoidCrossEntropy(compute_.get(), Stored(logits), Stored(targets), examples, Stored(d_logits), *losses));
+  CUDA_TRY(CudaSigmoidCrossEntropy(compute_.get(), Stored(logits), Stored(targets), mean, Stored(d_logits), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
   return absl::OkStatus();
 }

@@ -1,7 +1,6 @@
-#include "tensor/cuda_kernels.h"
-
 #include <cmath>
 
+#include "tensor/cuda_kernels.h"
 #include "tensor/cuda_map.cuh"
 #include "tensor/threefry.h"
 
@@ -239,9 +238,8 @@ __global__ void SumRowsKernel(const T* x, int64_t rows, int64_t cols, int64_t st
 template <class T>
 void SumRows(cudaStream_t stream, const void* x, CudaConstMatrix shape, float beta, float* sums) {
   const unsigned blocks = static_cast<unsigned>((shape.cols + kWarp - 1) / kWarp);
-  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(static_cast<const T*>(x), shape.rows,
-                                                               shape.cols / kColumnsOf<T>,
-                                                               shape.stride / kColumnsOf<T>, beta, sums);
+  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(
+      static_cast<const T*>(x), shape.rows, shape.cols / kColumnsOf<T>, shape.stride / kColumnsOf<T>, beta, sums);
 }
 
 template <class T, class Combine>
@@ -254,8 +252,10 @@ __device__ T ReduceWarp(T value, const Combine& combine) {
 
 __device__ int64_t RowOfWarp() { return int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp; }
 
-__global__ void SoftmaxKernel(CudaConstMatrix logits, const int32_t* labels, float scale, CudaMatrix d_logits,
-                              double* row_losses) {
+__device__ float WeightOf(const float* weights, int64_t r) { return weights == nullptr ? 1 : weights[r]; }
+
+__global__ void SoftmaxKernel(CudaConstMatrix logits, const int32_t* labels, float examples, const float* weights,
+                              CudaMatrix d_logits, double* row_losses) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= logits.rows) return;  // the whole warp
@@ -267,7 +267,8 @@ __global__ void SoftmaxKernel(CudaConstMatrix logits, const int32_t* labels, flo
   float sum = 0;
   for (int64_t c = lane; c < logits.cols; c += kWarp) sum += expf(x(c) - largest);
   sum = ReduceWarp(sum, [](float a, float b) { return a + b; });
-  if (lane == 0) row_losses[r] = log(double{sum}) - (double{at_label} - double{largest});
+  const float weight = WeightOf(weights, r), scale = weight / examples;
+  if (lane == 0) row_losses[r] = weight * (log(double{sum}) - (double{at_label} - double{largest}));
   if (d_logits.rows == 0) return;
   __syncwarp();  // in place: every lane has read its at_label
   const float share = scale / sum;
@@ -277,11 +278,13 @@ __global__ void SoftmaxKernel(CudaConstMatrix logits, const int32_t* labels, flo
   }
 }
 
-__global__ void SquaredErrorKernel(CudaConstMatrix outputs, CudaConstMatrix targets, CudaMatrix d_outputs, float scale,
-                                   double* row_losses) {
+__global__ void SquaredErrorKernel(CudaConstMatrix outputs, CudaConstMatrix targets, CudaMatrix d_outputs,
+                                   double of_one, const float* weights, double* row_losses) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= outputs.rows) return;  // the whole warp
+  const double weight = WeightOf(weights, r);
+  const auto scale = static_cast<float>(weight * of_one);
   double loss = 0;
   for (int64_t c = lane; c < outputs.cols; c += kWarp) {
     const float out = At(outputs, r * outputs.stride + c), target = At(targets, r * targets.stride + c);
@@ -290,15 +293,17 @@ __global__ void SquaredErrorKernel(CudaConstMatrix outputs, CudaConstMatrix targ
     if (d_outputs.rows > 0) Put(d_outputs, r * d_outputs.stride + c, (out - target) * scale);
   }
   loss = ReduceWarp(loss, [](double a, double b) { return a + b; });
-  if (lane == 0) row_losses[r] = loss / static_cast<double>(outputs.cols);
+  if (lane == 0) row_losses[r] = weight * (loss / static_cast<double>(outputs.cols));
 }
 
 // exp of a negative number alone, so that nothing overflows.
-__global__ void SigmoidKernel(CudaConstMatrix logits, CudaConstMatrix targets, CudaMatrix d_logits, float scale,
-                              double* row_losses) {
+__global__ void SigmoidKernel(CudaConstMatrix logits, CudaConstMatrix targets, CudaMatrix d_logits, double of_one,
+                              const float* weights, double* row_losses) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= logits.rows) return;  // the whole warp
+  const double weight = WeightOf(weights, r);
+  const auto scale = static_cast<float>(weight * of_one);
   double loss = 0;
   for (int64_t c = lane; c < logits.cols; c += kWarp) {
     const float x = At(logits, r * logits.stride + c), target = At(targets, r * targets.stride + c);
@@ -308,7 +313,7 @@ __global__ void SigmoidKernel(CudaConstMatrix logits, CudaConstMatrix targets, C
     if (d_logits.rows > 0) Put(d_logits, r * d_logits.stride + c, (share - target) * scale);
   }
   loss = ReduceWarp(loss, [](double a, double b) { return a + b; });
-  if (lane == 0) row_losses[r] = loss / static_cast<double>(logits.cols);
+  if (lane == 0) row_losses[r] = weight * (loss / static_cast<double>(logits.cols));
 }
 
 // One block.
@@ -456,23 +461,23 @@ cudaError_t CudaPairDotsBackward(cudaStream_t stream, CudaConstMatrix x, int64_t
 }
 
 cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, const int32_t* labels,
-                                    int64_t examples, CudaMatrix d_logits, double* row_losses) {
-  const float scale = 1.0f / static_cast<float>(examples);
-  SoftmaxKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, labels, scale, d_logits, row_losses);
+                                    WeightedMean mean, CudaMatrix d_logits, double* row_losses) {
+  SoftmaxKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(
+      logits, labels, static_cast<float>(mean.examples), mean.weights, d_logits, row_losses);
   return cudaGetLastError();
 }
 cudaError_t CudaMeanSquaredError(cudaStream_t stream, CudaConstMatrix outputs, CudaConstMatrix targets,
-                                 int64_t examples, CudaMatrix d_outputs, double* row_losses) {
-  const double elements = static_cast<double>(outputs.cols) * static_cast<double>(examples);
-  SquaredErrorKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(
-      outputs, targets, d_outputs, static_cast<float>(2 / elements), row_losses);
+                                 WeightedMean mean, CudaMatrix d_outputs, double* row_losses) {
+  const double elements = static_cast<double>(outputs.cols) * static_cast<double>(mean.examples);
+  SquaredErrorKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(outputs, targets, d_outputs, 2 / elements,
+                                                                             mean.weights, row_losses);
   return cudaGetLastError();
 }
 cudaError_t CudaSigmoidCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, CudaConstMatrix targets,
-                                    int64_t examples, CudaMatrix d_logits, double* row_losses) {
-  const double elements = static_cast<double>(logits.cols) * static_cast<double>(examples);
-  SigmoidKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, targets, d_logits,
-                                                                       static_cast<float>(1 / elements), row_losses);
+                                    WeightedMean mean, CudaMatrix d_logits, double* row_losses) {
+  const double elements = static_cast<double>(logits.cols) * static_cast<double>(mean.examples);
+  SigmoidKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, targets, d_logits, 1 / elements,
+                                                                       mean.weights, row_losses);
   return cudaGetLastError();
 }
 cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t rows, BatchTotals* totals) {

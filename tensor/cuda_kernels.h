@@ -34,11 +34,11 @@ cudaError_t CudaPairDotsBackward(cudaStream_t stream, CudaConstMatrix x, int64_t
 
 // row_losses: one number per row, to be summed by CudaAddLosses.
 cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, const int32_t* labels,
-                                    int64_t examples, CudaMatrix d_logits, double* row_losses);
+                                    WeightedMean mean, CudaMatrix d_logits, double* row_losses);
 cudaError_t CudaMeanSquaredError(cudaStream_t stream, CudaConstMatrix outputs, CudaConstMatrix targets,
-                                 int64_t examples, CudaMatrix d_outputs, double* row_losses);
+                                 WeightedMean mean, CudaMatrix d_outputs, double* row_losses);
 cudaError_t CudaSigmoidCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, CudaConstMatrix targets,
-                                    int64_t examples, CudaMatrix d_logits, double* row_losses);
+                                    WeightedMean mean, CudaMatrix d_logits, double* row_losses);
 cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t rows, BatchTotals* totals);
 cudaError_t CudaCountCorrect(cudaStream_t stream, CudaConstMatrix outputs, const int32_t* labels, BatchTotals* totals);
 

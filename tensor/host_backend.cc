@@ -123,19 +123,19 @@ class HostBackend final : public Backend {
     HostPairDotsBackward(x, n, dy, beta, dx);
     return absl::OkStatus();
   }
-  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean, Matrix d_logits,
                                      BatchTotals* totals) override {
-    totals->loss += HostSoftmaxCrossEntropy(logits, labels, examples, d_logits);
+    totals->loss += HostSoftmaxCrossEntropy(logits, labels, mean, d_logits);
     return absl::OkStatus();
   }
-  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits,
                                      BatchTotals* totals) override {
-    totals->loss += HostSigmoidCrossEntropy(logits, targets, examples, d_logits);
+    totals->loss += HostSigmoidCrossEntropy(logits, targets, mean, d_logits);
     return absl::OkStatus();
   }
-  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs,
                                   BatchTotals* totals) override {
-    totals->loss += HostMeanSquaredError(outputs, targets, examples, d_outputs);
+    totals->loss += HostMeanSquaredError(outputs, targets, mean, d_outputs);
     return absl::OkStatus();
   }
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override {

@@ -253,8 +253,7 @@ HWY_INLINE float SumExp(const float* x, int64_t n, float largest, float* powers)
   return sum + hn::GetLane(hn::SumOfLanes(wide, sums));
 }
 
-double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits) {
-  const float scale = 1.0f / static_cast<float>(examples);
+double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean, Matrix d_logits) {
   double loss = 0;
   for (int64_t r = 0; r < logits.rows; ++r) {
     const float* x = logits.row(r);
@@ -263,7 +262,8 @@ double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t ex
     for (int64_t c = 1; c < logits.cols; ++c) largest = x[c] > largest ? x[c] : largest;
     const float at_label = x[labels[r]];
     const float sum = SumExp(x, logits.cols, largest, gradient);
-    loss += std::log(double{sum}) - (double{at_label} - double{largest});
+    const float weight = mean.WeightOf(r), scale = weight / static_cast<float>(mean.examples);
+    loss += weight * (std::log(double{sum}) - (double{at_label} - double{largest}));
     if (gradient == nullptr) continue;
     const float share = scale / sum;
     ForEachVector(logits.cols, [=](auto d, int64_t i) HWY_ATTR {
@@ -274,21 +274,25 @@ double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t ex
   return loss;
 }
 
-double MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs) {
+double MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs) {
   const double width = static_cast<double>(outputs.cols);
-  const float scale = static_cast<float>(2 / (width * static_cast<double>(examples)));
   double loss = 0;
   for (int64_t r = 0; r < outputs.rows; ++r) {
     const float* out = outputs.row(r);
     const float* target = targets.row(r);
+    const double weight = mean.WeightOf(r);
     for (int64_t c = 0; c < outputs.cols; ++c) {
       const double error = double{out[c]} - double{target[c]};
-      loss += error * error / width;
+      loss += weight * (error * error / width);
     }
+    if (d_outputs.rows == 0) continue;
+    const float scale = static_cast<float>(2 * weight / (width * static_cast<double>(mean.examples)));
+    float* const gradient = d_outputs.row(r);
+    ForEachVector(outputs.cols, [=](auto d, int64_t i) HWY_ATTR {
+      const auto error = hn::Sub(hn::LoadU(d, out + i), hn::LoadU(d, target + i));
+      hn::StoreU(hn::Mul(error, hn::Set(d, scale)), d, gradient + i);
+    });
   }
-  if (d_outputs.rows == 0) return loss;
-  Map(outputs, targets, d_outputs,
-      [=](auto d, auto out, auto target) HWY_ATTR { return hn::Mul(hn::Sub(out, target), hn::Set(d, scale)); });
   return loss;
 }
 
@@ -327,18 +331,19 @@ void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, M
   HWY_DYNAMIC_DISPATCH(ActivateBackward)(f, y, dy, dx);
 }
 void HostDropout(DropoutMask mask, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Dropout)(mask, x, y); }
-double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits) {
-  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, labels, examples, d_logits);
+double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean, Matrix d_logits) {
+  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, labels, mean, d_logits);
 }
-double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs) {
-  return HWY_DYNAMIC_DISPATCH(MeanSquaredError)(outputs, targets, examples, d_outputs);
+double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs) {
+  return HWY_DYNAMIC_DISPATCH(MeanSquaredError)(outputs, targets, mean, d_outputs);
 }
 
 // exp of a negative number alone, so that nothing overflows. A NaN stays one.
-double HostSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits) {
-  const double scale = 1 / (static_cast<double>(logits.cols) * static_cast<double>(examples));
+double HostSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits) {
+  const double elements = static_cast<double>(logits.cols) * static_cast<double>(mean.examples);
   double loss = 0;
   for (int64_t r = 0; r < logits.rows; ++r) {
+    const double weight = mean.WeightOf(r), scale = weight / elements;
     double of_row = 0;
     for (int64_t c = 0; c < logits.cols; ++c) {
       const double x = logits.row(r)[c], target = targets.row(r)[c];
@@ -348,7 +353,7 @@ double HostSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t 
       const double share = (x < 0 ? small : 1) / (1 + small);
       d_logits.row(r)[c] = static_cast<float>((share - target) * scale);
     }
-    loss += of_row / static_cast<double>(logits.cols);
+    loss += weight * (of_row / static_cast<double>(logits.cols));
   }
   return loss;
 }

@@ -22,8 +22,8 @@ void HostMultiply(ConstMatrix a, ConstMatrix b, float beta, Matrix y);
 void HostPairDots(ConstMatrix x, int64_t n, Matrix y);
 void HostPairDotsBackward(ConstMatrix x, int64_t n, ConstMatrix dy, float beta, Matrix dx);
 // They return the sum over rows of the loss.
-double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits);
-double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs);
-double HostSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits);
+double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean, Matrix d_logits);
+double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs);
+double HostSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits);
 
 }  // namespace downpour

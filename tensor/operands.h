@@ -29,6 +29,18 @@ struct DropoutMask {
 };
 constexpr int64_t DropoutQuarter(int64_t cols) { return (cols + 3) / 4; }
 
+// Over what a loss is a mean: `examples` of them, those of its rows and maybe of other batches, each times its weight.
+// The sum is divided by their number, not by the sum of weights: so means of batches and workers make one of all, and
+// a batch of zeros has a gradient of 0.
+struct WeightedMean {
+  constexpr WeightedMean(int64_t of_examples, const float* of_rows = nullptr)  // so that a plain mean is its number
+      : examples(of_examples), weights(of_rows) {}
+  float WeightOf(int64_t row) const { return weights == nullptr ? 1 : weights[row]; }
+
+  int64_t examples = 0;
+  const float* weights = nullptr;  // of each row, in the backend's memory; null: all are 1
+};
+
 // Sums over examples, in the backend's memory; operations add to them.
 struct BatchTotals {
   double loss = 0;

@@ -56,7 +56,9 @@ std::optional<EvalDone> EvalWork::Finish(const Evaluated& result, Incarnation fr
                       .versions_digest = versions.digest,
                       .oldest_version = versions.oldest,
                       .newest_version = versions.newest,
-                      .metric_sums = sums_.metric_sums};
+                      .metric_sums = sums_.metric_sums,
+                      .weight = sums_.weight,
+                      .right = sums_.right};
   at_hand_.reset();
   reports_.push_back({done, next_report});
   return done;

@@ -43,6 +43,7 @@ struct HeldLease {
   // For the owner's report to the chief.
   double loss_sum = 0;  // over the examples of the steps computed, each counted once
   uint64_t examples = 0;
+  double weight = 0;  // of them, where the job's data have weights
   Step last_counted = 0;
   Time next_report;  // when LeaseDone is due, again until the chief answers
 };

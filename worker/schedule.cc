@@ -284,6 +284,7 @@ void Schedule::Conclude(HeldLease& lease, const Gradients& last) {
   lease.last_counted = running_->step;
   lease.loss_sum += last.loss_sum;
   lease.examples += last.examples;
+  lease.weight += last.weight;
 }
 
 void Schedule::Tick(Time now, Effects& effects) {

@@ -423,7 +423,8 @@ void WorkerRole::Impl::ReportDone() {
                    .lease = lease.id,
                    .evidence = {},
                    .loss_sum = lease.loss_sum,
-                   .examples = lease.examples};
+                   .examples = lease.examples,
+                   .weight = lease.weight};
     done.evidence.reserve(grid_.size());
     for (const Slice& slice : grid_.slices) done.evidence.push_back({slice.id, lease.progress.epoch(slice.id)});
     out_->SendTo(MemberSession::kChief, std::move(done));

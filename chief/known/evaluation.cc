@@ -1,6 +1,7 @@
 #include "chief/known/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -22,13 +23,15 @@ constexpr uint64_t kPartsHeld = 2;
 // Of one round; a split with more is cut into larger ones.
 constexpr uint64_t kMaxParts = 4096;
 
+constexpr double kRoundedUp = 1 + 1e-9;
+
 uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
 Evaluation::Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part,
-                       std::vector<MetricSpec> metrics)
-    : metrics_(std::move(metrics)) {
+                       std::vector<MetricSpec> metrics, bool counts_weights)
+    : metrics_(std::move(metrics)), counts_weights_(counts_weights) {
   const uint64_t batches = CeilDiv(eval_examples, batch_size);
   batches_per_part = std::max(batches_per_part, CeilDiv(batches, kMaxParts));
   for (uint64_t first = 0; first < batches; first += batches_per_part) {
@@ -137,6 +140,14 @@ void Evaluation::Release(Incarnation worker) {
   }
 }
 
+// Of which the second is a part of the first, but for what their sums rounded.
+absl::Status Evaluation::CheckWeights(const EvalDone& done) const {
+  const bool is_good = std::isfinite(done.weight) && done.right >= 0 && done.right <= done.weight * kRoundedUp;
+  if (!counts_weights_ || is_good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("evaluation examples of weight ", done.right, " right, of ", done.weight));
+}
+
 absl::Status Evaluation::Accept(const EvalDone& done) {
   if (done.round > round_)
     return absl::InvalidArgumentError(absl::StrCat("evaluation round ", done.round, " never was"));
@@ -153,6 +164,7 @@ absl::Status Evaluation::Accept(const EvalDone& done) {
     return absl::InvalidArgumentError(absl::StrCat(done.correct, " of ", done.examples,
                                                    " evaluation examples right, where there are ", part->examples));
   }
+  if (absl::Status status = CheckWeights(done); !status.ok()) return status;
   if (done.metric_sums.size() != CountMetricSums(metrics_)) {
     return absl::InvalidArgumentError(
         absl::StrCat(done.metric_sums.size(), " sums of metrics, where there are ", CountMetricSums(metrics_)));
@@ -176,19 +188,20 @@ uint64_t Evaluation::parts_done() const {
 
 void Evaluation::Finish() {
   Result result{.round = round_, .epoch = epoch_, .oldest_version = UINT64_MAX};
-  double correct = 0;
+  double weight = 0, right = 0;
   std::vector<double> sums(CountMetricSums(metrics_));
   for (const Part& part : parts_) {
     result.loss += part.done->loss_sum;
-    correct += static_cast<double>(part.done->correct);
+    weight += counts_weights_ ? part.done->weight : static_cast<double>(part.done->examples);
+    right += counts_weights_ ? part.done->right : static_cast<double>(part.done->correct);
     result.examples += part.done->examples;
     std::transform(sums.begin(), sums.end(), part.done->metric_sums.begin(), sums.begin(), std::plus<>());
     result.oldest_version = std::min(result.oldest_version, part.done->oldest_version);
     result.newest_version = std::max(result.newest_version, part.done->newest_version);
   }
-  result.loss /= static_cast<double>(result.examples);
-  result.accuracy = correct / static_cast<double>(result.examples);
-  result.metrics = MetricValues(metrics_, sums, result.examples);
+  result.loss = weight > 0 ? result.loss / weight : 0;
+  result.accuracy = weight > 0 ? right / weight : 0;
+  result.metrics = MetricValues(metrics_, sums, weight);
   result_ = std::move(result);
   active_ = false;
 }

@@ -31,7 +31,7 @@ class Evaluation {
   struct Result {
     uint64_t round = 0;
     uint64_t epoch = 0;  // epochs committed when the round began
-    double loss = 0;     // per example; may be infinite or no number
+    double loss = 0;     // per example, or per weight of 1; may be infinite or no number
     double accuracy = 0;
     uint64_t examples = 0;
     uint64_t oldest_version = 0;
@@ -45,7 +45,7 @@ class Evaluation {
 
   Evaluation() = default;
   Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part,
-             std::vector<MetricSpec> metrics = {});
+             std::vector<MetricSpec> metrics = {}, bool counts_weights = false);
 
   // Replaces a round that is not over.
   void Begin(uint64_t epoch, bool values_frozen);
@@ -81,6 +81,7 @@ class Evaluation {
     std::optional<EvalDone> done;
   };
   void Restart();
+  absl::Status CheckWeights(const EvalDone& done) const;
   void Finish();
   uint64_t HeldBy(Incarnation worker) const;
   EvalGrant GrantOf(const Part& part) const;
@@ -92,6 +93,7 @@ class Evaluation {
   bool spread_ = false;                         // over all workers that ask
   Incarnation evaluator_ = Incarnation::kNone;  // if not spread
   std::vector<MetricSpec> metrics_;
+  bool counts_weights_ = false;  // examples count by their weights
   std::vector<Part> parts_;
   std::optional<Result> result_;
 };

@@ -46,15 +46,17 @@ LearningWatch LearningWatch::OfJob(const JobSpec& job, uint64_t train_examples) 
   return {train_examples, static_cast<uint64_t>(job.training.epochs), classes};
 }
 
-void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
+void LearningWatch::ReportLease(double loss_sum, uint64_t examples, std::optional<double> weight) {
   if (examples == 0) return;
   infinite_ |= std::isinf(loss_sum);
   sum_ += loss_sum;
+  weight_ += weight.value_or(static_cast<double>(examples));
   examples_ += examples;
-  if (examples_ < reading_examples_) return;
-  const double mean = sum_ / static_cast<double>(examples_);
+  if (examples_ < reading_examples_ || weight_ == 0) return;
+  const double mean = sum_ / weight_;
   const double reading = std::isfinite(mean) ? mean : std::numeric_limits<double>::infinity();
   sum_ = 0;
+  weight_ = 0;
   examples_ = 0;
   if (!first_ && std::isfinite(reading)) first_ = reading;
   readings_.push_back(reading);
@@ -111,7 +113,7 @@ bool LearningWatch::was_elsewhere() const { return has_learned() || (chance_ > 0
 
 // None before any lease.
 std::optional<double> LearningWatch::MeanOfReadings() const {
-  if (readings_.empty()) return examples_ == 0 ? std::nullopt : std::optional(sum_ / static_cast<double>(examples_));
+  if (readings_.empty()) return weight_ == 0 ? std::nullopt : std::optional(sum_ / weight_);
   return std::accumulate(readings_.begin(), readings_.end(), 0.0) / static_cast<double>(readings_.size());
 }
 

@@ -7,7 +7,7 @@
 //
 // A reading is the mean training loss of committed leases in a row: of 1/40 of the job's examples, of one epoch at most
 //   and of kLeastExamples at least. The same reports in the same order give the same answer.
-// Units: loss per example. Cost: O(1) per report.
+// Units: loss per example, or per weight of 1. Cost: O(1) per report.
 // Source: schema/guess.h. Readings have too few examples of rare classes to be held against how frequent these are. So
 //   they are held against a guess among classes that are equally frequent.
 // Tests: tests/unit/chief/learning_watch_test.cc.
@@ -49,7 +49,8 @@ class LearningWatch {
 
   static LearningWatch OfJob(const JobSpec& job, uint64_t train_examples);
 
-  void ReportLease(double loss_sum, uint64_t examples);
+  // `weight`: of the examples; nothing: each is 1.
+  void ReportLease(double loss_sum, uint64_t examples, std::optional<double> weight = {});
   void ReportEvaluation(const Evaluated& evaluated);
 
   Trouble trouble() const;
@@ -79,6 +80,7 @@ class LearningWatch {
   uint64_t classes_ = 0;
 
   double sum_ = 0;  // of the reading that is being made
+  double weight_ = 0;
   uint64_t examples_ = 0;
   std::deque<double> readings_;         // the newest kJudged
   std::optional<double> first_, best_;  // of all readings, and of those before the newest kJudged

@@ -28,15 +28,15 @@ void Progress::Move(Time now) {
   moved_ = std::max(moved_, now);
 }
 
-void Progress::ReportLoss(double loss_sum, uint64_t examples) {
-  if (examples == 0) return;
+void Progress::ReportLoss(double loss_sum, double weight) {
+  if (weight == 0) return;
   if (!std::isfinite(loss_sum)) {
     ++loss_totals_.not_finite;
     return;
   }
   loss_totals_.sum += loss_sum;
-  loss_totals_.examples += examples;
-  losses_.push_back({loss_sum, examples});
+  loss_totals_.weight += weight;
+  losses_.push_back({loss_sum, weight});
   if (losses_.size() > kLossReports) losses_.pop_front();
 }
 
@@ -53,8 +53,8 @@ std::optional<double> Progress::EpochLoss() const {
 
 std::optional<double> Progress::LossTotals::MeanSince(const LossTotals& before) const {
   if (not_finite > before.not_finite) return std::numeric_limits<double>::quiet_NaN();
-  if (examples <= before.examples) return std::nullopt;
-  return (sum - before.sum) / static_cast<double>(examples - before.examples);
+  if (weight <= before.weight) return std::nullopt;
+  return (sum - before.sum) / (weight - before.weight);
 }
 
 std::optional<double> Progress::MeanExamplesPerSecond() const {
@@ -70,12 +70,12 @@ std::optional<double> Progress::RemainingSeconds(Time now, uint64_t examples_lef
 
 std::optional<double> Progress::Loss() const {
   double sum = 0;
-  double examples = 0;
+  double weight = 0;
   for (const LossReport& report : losses_) {
     sum += report.sum;
-    examples += static_cast<double>(report.examples);
+    weight += report.weight;
   }
-  const double loss = sum / examples;
+  const double loss = sum / weight;
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 

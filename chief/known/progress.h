@@ -1,6 +1,6 @@
 // How fast the job goes and what the loss is, smoothed over what came in last.
 //
-// Units: examples of committed leases; loss per example.
+// Units: examples of committed leases; loss per example, or per weight of 1.
 // Tests: tests/unit/chief/progress_test.cc.
 #pragma once
 
@@ -27,8 +27,9 @@ class Progress {
   void Move(Time now);
   // The chief itself stood still for so long, and heard of no movement meanwhile.
   void Discount(Duration pause) { moved_ += pause; }
-  // A worker's sum over `examples` of a lease; one that is not finite says that training diverged, and is left out.
-  void ReportLoss(double loss_sum, uint64_t examples);
+  // A worker's sum over examples of a lease; one that is not finite says that training diverged, and is left out.
+  // `weight`: of those examples, each of which counts as 1 where the data have no weights.
+  void ReportLoss(double loss_sum, double weight);
   // So many epochs are whole, with what was reported so far.
   void NoteEpochs(uint64_t epochs);
 
@@ -47,7 +48,7 @@ class Progress {
   // Of all leases reported so far. Two of them, one taken later, tell of the leases between.
   struct LossTotals {
     double sum = 0;
-    uint64_t examples = 0;
+    double weight = 0;
     uint64_t not_finite = 0;  // reports
     // Per example. Nothing: no report came since. No number: one was not finite.
     std::optional<double> MeanSince(const LossTotals& before) const;
@@ -57,7 +58,7 @@ class Progress {
  private:
   struct LossReport {
     double sum = 0;
-    uint64_t examples = 0;
+    double weight = 0;
   };
   RateWindow rate_;
   std::deque<LossReport> losses_;

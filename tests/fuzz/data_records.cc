@@ -42,6 +42,10 @@ DataSpec SpecFrom(Draw draw) {
   data.label.column = "c0";
   data.label.is_number = (options & 8) != 0;
   if (options & 16) data.label.classes = {{draw.Word()}, {draw.Word(), draw.Word()}};
+  if (options & 32) data.weight = "c2";
+  if (options & 64) data.label.outputs = 2;
+  if ((options & 192) == 64) data.label.of_outputs = {"c1", "c2"}, data.label.column = "";
+  if ((options & 192) == 192) data.label.is_multiple = true, data.label.separator = static_cast<char>(draw.Byte());
   while (!draw.is_done()) {
     ColumnSpec& column = data.columns.emplace_back();
     column.name = draw.Word();

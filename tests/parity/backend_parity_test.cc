@@ -352,12 +352,13 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
     const Numbers logits = random_.Matrix(rows, cols, scale);
     std::vector<int32_t> labels = random_.Labels(rows, cols);
     labels[0] = static_cast<int32_t>(cols - 1);
-    const Buffer label_memory = UploadLabels(labels);
+    const Buffer memory = UploadLabels(labels);
     DeviceMatrix x(*backend_, logits, trial % 3), dx = Unset(rows, cols, trial % 2);
+    RowWeights weights = WeightsOf(trial, rows);
     const auto run = [&](Matrix gradient) {
       return Totals([&](BatchTotals* totals) {
-        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(label_memory, labels.size()), examples, gradient,
-                                             totals);
+        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(memory, labels.size()), weights.mean(examples),
+                                             gradient, totals);
       });
     };
     const BatchTotals totals = run(dx.view());
@@ -367,11 +368,11 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
       double largest = logits.at(r, 0), sum = 0;
       for (int64_t c = 0; c < cols; ++c) largest = std::max(largest, logits.at(r, c));
       for (int64_t c = 0; c < cols; ++c) sum += std::exp(logits.at(r, c) - largest);
-      loss += std::log(sum) + largest - logits.at(r, labels[r]);
+      loss += weights.at(r) * (std::log(sum) + largest - logits.at(r, labels[r]));
       for (int64_t c = 0; c < cols; ++c) {
         const double share = std::exp(logits.at(r, c) - largest) / sum;
-        want.at(r, c) = (share - (c == labels[r] ? 1 : 0)) / static_cast<double>(examples);
-        magnitude.at(r, c) = 1 / static_cast<double>(examples);
+        want.at(r, c) = weights.at(r) * (share - (c == labels[r] ? 1 : 0)) / static_cast<double>(examples);
+        magnitude.at(r, c) = weights.at(r) / static_cast<double>(examples);
       }
     }
     EXPECT_NEAR(totals.loss, loss, 16 * kRounding * static_cast<double>(rows) * scale);
@@ -412,9 +413,10 @@ TEST_P(BackendParityTest, SigmoidCrossEntropy) {
       }
     }
     DeviceMatrix x(*backend_, logits, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
+    RowWeights weights = WeightsOf(trial, rows);
     const auto run = [&](Matrix gradient) {
       return Totals([&](BatchTotals* totals) {
-        return backend_->SigmoidCrossEntropy(x.view(), t.view(), examples, gradient, totals);
+        return backend_->SigmoidCrossEntropy(x.view(), t.view(), weights.mean(examples), gradient, totals);
       });
     };
     const BatchTotals totals = run(dx.view());
@@ -422,11 +424,11 @@ TEST_P(BackendParityTest, SigmoidCrossEntropy) {
     Numbers want(rows, cols), magnitude(rows, cols);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
-        const double z = logits.at(r, c), target = targets.at(r, c);
-        loss += (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::fabs(z)))) / static_cast<double>(cols);
-        size += (1 + std::fabs(z)) / static_cast<double>(cols);
-        want.at(r, c) = (1 / (1 + std::exp(-z)) - target) / static_cast<double>(cols * examples);
-        magnitude.at(r, c) = 1 / static_cast<double>(cols * examples);
+        const double z = logits.at(r, c), target = targets.at(r, c), part = weights.at(r) / static_cast<double>(cols);
+        loss += part * (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::fabs(z))));
+        size += part * (1 + std::fabs(z));
+        want.at(r, c) = part * (1 / (1 + std::exp(-z)) - target) / static_cast<double>(examples);
+        magnitude.at(r, c) = part / static_cast<double>(examples);
       }
     }
     EXPECT_NEAR(totals.loss, loss, 8 * kRounding * size);
@@ -435,16 +437,17 @@ TEST_P(BackendParityTest, SigmoidCrossEntropy) {
   }
 }
 
-// Tolerance: 4 roundings.
+// Tolerance: 4 roundings, and one of the weight's product.
 TEST_P(BackendParityTest, MeanSquaredError) {
   for (int trial = 0; trial < 30; ++trial) {
     const auto [rows, cols] = RowsAndClasses(trial);
     const int64_t examples = rows + trial % 2 * random_.Between(0, 50);
     const Numbers outputs = random_.Matrix(rows, cols), targets = random_.Matrix(rows, cols);
     DeviceMatrix x(*backend_, outputs, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
+    RowWeights weights = WeightsOf(trial, rows);
     const auto run = [&](Matrix gradient) {
       return Totals([&](BatchTotals* totals) {
-        return backend_->MeanSquaredError(x.view(), t.view(), examples, gradient, totals);
+        return backend_->MeanSquaredError(x.view(), t.view(), weights.mean(examples), gradient, totals);
       });
     };
     const BatchTotals totals = run(dx.view());
@@ -453,13 +456,14 @@ TEST_P(BackendParityTest, MeanSquaredError) {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
         const double error = outputs.at(r, c) - targets.at(r, c);
-        loss += error * error / static_cast<double>(cols);
-        want.at(r, c) = 2 * error / static_cast<double>(cols * examples);
+        const double part = weights.at(r) / static_cast<double>(cols);
+        loss += part * error * error;
+        want.at(r, c) = 2 * part * error / static_cast<double>(examples);
         magnitude.at(r, c) = std::fabs(want.at(r, c));
       }
     }
     EXPECT_NEAR(totals.loss, loss, 4 * kRounding * loss);
-    ExpectClose(dx.Read(), want, 4 * kRounding + storage_rounding_, magnitude);
+    ExpectClose(dx.Read(), want, 5 * kRounding + storage_rounding_, magnitude);
     EXPECT_EQ(run(Matrix()).loss, totals.loss);
     EXPECT_EQ(run(x.view()).loss, totals.loss);  // in place
     EXPECT_EQ(x.Read().values, dx.Read().values);

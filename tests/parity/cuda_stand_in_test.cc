@@ -117,7 +117,7 @@ absl::Status TrainTwice(const ModelSpec& model, Precision precision) {
   auto backend = MakeCudaBackend(1, {.graphs = false});  // without one, steps go on
   if (!backend.ok()) return backend.status();
   (*backend)->UsePrecision(precision);
-  auto graph = Graph::Create(model, kMaxBatch, **backend, InputType::kBytes);
+  auto graph = Graph::Create(model, kMaxBatch, **backend, {InputType::kBytes});
   if (!graph.ok()) return graph.status();
   const SliceGrid grid = GridOf(model).value();
   ParameterLoader loader;
@@ -180,7 +180,7 @@ TEST(CudaFailureTest, WithoutMemoryForFramesParametersAreStagedByTheStep) {
   const ModelSpec model = Model({Layer("a", {"x"}, Dense(1000)), Layer("b", {"a"}, Dense(300))});
   ResetCudaStandIn(1, size_t{1} << 30, 1, size_t{20} << 20);  // 16 of them for what each backend has
   const std::unique_ptr<Backend> backend = MakeCudaBackend(1, {.graphs = false}).value();
-  const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+  const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, {InputType::kBytes}));
   const SliceGrid grid = GridOf(model).value();
   ParameterLoader loader;
   ASSERT_TRUE(loader.Open(grid, *graph, *backend).ok());
@@ -196,7 +196,7 @@ TEST(CudaStepTest, OnceWarmMakesAndFreesNothingAndNeverWaitsForTheDevice) {
     ResetCudaStandIn(1);
     const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
     backend->UsePrecision(precision);
-    const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+    const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, {InputType::kBytes}));
     const SliceGrid grid = GridOf(model).value();
     ParameterLoader loader;
     ASSERT_TRUE(loader.Open(grid, *graph, *backend).ok());
@@ -214,7 +214,7 @@ TEST(CudaStepTest, TheGradientsOfTwoStepsFindTheirMemory) {
   ResetCudaStandIn(1);
   const std::unique_ptr<Backend> backend = MakeCudaBackend(1, {.graphs = false}).value();
   const ModelSpec model = Model({Layer("a", {"x"}, Dense(4, Activation::kRelu)), Layer("b", {"a"}, Dense(3))});
-  const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+  const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, {InputType::kBytes}));
   ASSERT_TRUE(graph->LoadBatch(std::vector<uint8_t>(static_cast<size_t>(graph->input_width()), 127), {0}).ok());
   const uint64_t before = CudaCallsThatStall();
   std::vector<VariableGradients> held;
@@ -239,7 +239,7 @@ TEST(CudaStepTest, ABatchComesUpBesideTheComputingOfTheOneBeforeIt) {
   for (uint64_t seed = 0; beside == 0 && seed < 5; ++seed) {
     ResetCudaStandIn(seed);
     const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
-    const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+    const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, {InputType::kBytes}));
     const Buffer memory = backend->Allocate(sizeof(int)).value();
     const auto done = std::static_pointer_cast<int>(backend->AllocateHost(sizeof(int)).value());
     const auto load_next = [&] {

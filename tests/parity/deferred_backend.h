@@ -149,19 +149,19 @@ class DeferredBackend : public Backend {
   absl::Status DoPairDotsBackward(ConstMatrix x, int64_t, ConstMatrix dy, float beta, Matrix dx) override {
     return Later([=](Backend& b) { return b.PairDotsBackward(x, dy, beta, dx); });
   }
-  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, WeightedMean mean, Matrix d_logits,
                                      BatchTotals* totals) override {
     return Later([=](Backend& b) {
-      return b.SoftmaxCrossEntropy(logits, {labels, static_cast<size_t>(logits.rows)}, examples, d_logits, totals);
+      return b.SoftmaxCrossEntropy(logits, {labels, static_cast<size_t>(logits.rows)}, mean, d_logits, totals);
     });
   }
-  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, int64_t examples, Matrix d_logits,
+  absl::Status DoSigmoidCrossEntropy(ConstMatrix logits, ConstMatrix targets, WeightedMean mean, Matrix d_logits,
                                      BatchTotals* totals) override {
-    return Later([=](Backend& b) { return b.SigmoidCrossEntropy(logits, targets, examples, d_logits, totals); });
+    return Later([=](Backend& b) { return b.SigmoidCrossEntropy(logits, targets, mean, d_logits, totals); });
   }
-  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, WeightedMean mean, Matrix d_outputs,
                                   BatchTotals* totals) override {
-    return Later([=](Backend& b) { return b.MeanSquaredError(outputs, targets, examples, d_outputs, totals); });
+    return Later([=](Backend& b) { return b.MeanSquaredError(outputs, targets, mean, d_outputs, totals); });
   }
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override {
     return Later([=](Backend& b) {

@@ -117,7 +117,7 @@ TEST_P(StepParityTest, OfSeveralBatchesHasTheGradientOfItsMean) {
 
 // Two batches, one behind the other, of bytes or of the floats that they stand for.
 std::vector<VariableGradients> TrainOnPixels(const ModelSpec& model, Backend& backend, InputType type) {
-  auto graph = std::move(*Graph::Create(model, kMaxBatch, backend, type));
+  auto graph = std::move(*Graph::Create(model, kMaxBatch, backend, {type}));
   const std::vector<VariableSpec> variables = VariablesOf(model);
   for (size_t v = 0; v < variables.size(); ++v) {
     std::vector<float> values(static_cast<size_t>(variables[v].elements()));

@@ -68,6 +68,22 @@ class BackendParityTest : public testing::TestWithParam<DeviceCase> {
     return {rows, trial % 3 == 2 ? widths[static_cast<size_t>(trial) / 3 % widths.size()] : random_.Between(1, 70)};
   }
 
+  // Of examples: in every third trial they have some, and among them a 0; else each is 1.
+  struct RowWeights {
+    bool are_some;
+    Numbers numbers;
+    DeviceMatrix memory;
+    double at(int64_t row) const { return numbers.at(row, 0); }
+    WeightedMean mean(int64_t examples) { return {examples, are_some ? memory.view().data : nullptr}; }
+  };
+  RowWeights WeightsOf(int trial, int64_t rows) {
+    const bool are_some = trial % 3 == 1;
+    Numbers numbers = are_some ? random_.Matrix(rows, 1) : Numbers(rows, 1);
+    for (double& weight : numbers.values) weight = are_some ? std::fabs(weight) : 1;
+    if (are_some && rows > 1) numbers.values[0] = 0;
+    return {are_some, numbers, Vector(numbers)};
+  }
+
   std::unique_ptr<Backend> backend_ = GetParam().open();
   const double storage_rounding_ = GetParam().storage_rounding;
   const bool rounds_ = storage_rounding_ > 0;

@@ -142,7 +142,7 @@ class DataLook {
 
   // Of one set, whose columns and labels a sample is read of.
   std::optional<uint64_t> LookAtRecords(const SetFiles& files, const std::string& key) {
-    for (const char* wrong : {"data.columns", "data.label", "data.fields", "data.separator"}) {
+    for (const char* wrong : {"data.columns", "data.label", "data.weight", "data.fields", "data.separator"}) {
       if (IsWrong(wrong)) return std::nullopt;
     }
     const absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(job_.data, files);

@@ -125,6 +125,8 @@ constexpr Synonym kEntries[] = {
     {"syncevery", "training.localSteps"},
     {"trainimages", "data.train.images"},
     {"trainlabels", "data.train.labels"},
+    {"sampleweight", "data.weight"},
+    {"weightcolumn", "data.weight"},
 };
 
 std::string Plain(const std::string& name) {

@@ -96,9 +96,12 @@ void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, cons
       std::minmax_element(checkpoint.slices.begin(), checkpoint.slices.end(),
                           [](const SliceState& a, const SliceState& b) { return a.version < b.version; });
   const auto examples = static_cast<double>(result.examples);
-  const double loss = result.loss_sum / examples;
-  const double accuracy = static_cast<double>(result.correct) / examples;
-  const auto metrics = MetricValues(job.training.metrics, result.metric_sums, result.examples);
+  const bool is_weighted = job.data.counts_weights();
+  const double weight = is_weighted ? result.weight : examples;
+  const double right = is_weighted ? result.right : static_cast<double>(result.correct);
+  const double loss = weight > 0 ? result.loss_sum / weight : 0;
+  const double accuracy = weight > 0 ? right / weight : 0;
+  const auto metrics = MetricValues(job.training.metrics, result.metric_sums, weight);
   if (as_json) {
     nlohmann::json json = {{"checkpoint", ToString(checkpoint.manifest.round)},
                            {"loss", loss},

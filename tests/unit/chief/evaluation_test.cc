@@ -159,6 +159,37 @@ TEST_F(EvaluationTest, SumsOfMetricsAreThoseOfItsPartsOnceEach) {
   EXPECT_THAT(evaluation.result()->metrics, ElementsAre(Pair("top5", 10.0 / 19), Pair("calibration", 1.5)));
 }
 
+TEST_F(EvaluationTest, MeansAreOverWeights) {
+  evaluation = Evaluation(19, 2, 3, {{MetricKind::kLogLoss}}, /*counts_weights=*/true);
+  const auto finish = [&](double weight, double right) {
+    evaluation.Begin(1, true);
+    for (auto grants = evaluation.Offer(kEvaluator); !grants.empty(); grants = evaluation.Offer(kEvaluator)) {
+      for (const EvalGrant& grant : grants) {
+        EvalDone done = Answer(grant);
+        done.metric_sums = {weight};
+        for (const auto& [all, part] : {std::pair(std::nan(""), 0.0), {-1.0, -1.0}, {1.0, 2.0}, {1.0, std::nan("")}}) {
+          done.weight = all;
+          done.right = part;
+          EXPECT_TRUE(absl::IsInvalidArgument(evaluation.Accept(done))) << all << " " << part;
+        }
+        done.loss_sum = 3 * weight;
+        done.weight = weight;
+        done.right = right;
+        ASSERT_TRUE(evaluation.Accept(done).ok());
+      }
+    }
+  };
+  finish(0.5, 0.125);
+  ASSERT_TRUE(evaluation.result().has_value());
+  EXPECT_DOUBLE_EQ(evaluation.result()->loss, 3);
+  EXPECT_DOUBLE_EQ(evaluation.result()->accuracy, 0.25);
+  EXPECT_THAT(evaluation.result()->metrics, ElementsAre(Pair("logLoss", 1)));
+  EXPECT_EQ(evaluation.result()->examples, 19u);
+  finish(0, 0);
+  EXPECT_EQ(evaluation.result()->loss, 0) << "where no example counts";
+  EXPECT_EQ(evaluation.result()->accuracy, 0);
+}
+
 TEST_F(EvaluationTest, ALossThatIsNoNumberIsAResult) {
   evaluation.Begin(1, false);
   for (auto grants = evaluation.Offer(kEvaluator); !grants.empty(); grants = evaluation.Offer(kEvaluator)) {

@@ -155,6 +155,80 @@ TEST(ColumnsTest, LabelsAreClassesOrNumbers) {
   EXPECT_THAT(LabelOf(number, ""sv).error, HasSubstr("is no number to be learned"));
 }
 
+// The label's numbers, and the error.
+std::pair<std::vector<float>, std::string> SetOf(const DataSpec& data, const std::vector<FieldValue>& fields) {
+  const ColumnReader reader(data);
+  std::vector<ColumnValues> values = reader.Room(2);
+  std::get<std::vector<float>>(values[0]).assign(2 * static_cast<size_t>(data.label.outputs), 7);
+  const absl::Status taken = reader.Take(fields, 1, &values);
+  const auto& floats = std::get<std::vector<float>>(values[0]);
+  return {{floats.begin() + data.label.outputs, floats.end()}, std::string(taken.message())};
+}
+
+TEST(ColumnsTest, ALabelMayBeASetOfClasses) {
+  DataSpec data;
+  data.label = {.column = "y", .is_multiple = true, .outputs = 3};
+  EXPECT_EQ(ColumnReader(data).columns().back(), (Column{kLabelColumn, ColumnType::kFloat, 3}));
+  const auto set = [&](const FieldValue& value) { return SetOf(data, {value}).first; };
+  const auto error = [&](const FieldValue& value) { return SetOf(data, {value}).second; };
+  const FieldItem numbers[] = {int64_t{2}, uint64_t{0}, int64_t{2}};
+  EXPECT_EQ(set(FieldItems(numbers)), (std::vector<float>{1, 0, 1}));
+  EXPECT_EQ(set(int64_t{1}), (std::vector<float>{0, 1, 0}));
+  EXPECT_EQ(set(FieldValue()), (std::vector<float>{0, 0, 0})) << "an empty list";
+  EXPECT_EQ(error(FieldValue()), "");
+  EXPECT_EQ(set(""sv), (std::vector<float>{0, 0, 0}));
+  const FieldItem beyond[] = {int64_t{1}, int64_t{3}};
+  EXPECT_THAT(error(FieldItems(beyond)), HasSubstr("field 'y': '3' is no class from 0 to 2"));
+  EXPECT_THAT(error("0;1"sv), HasSubstr("'0;1' is no class"));
+  data.label.separator = ';';
+  EXPECT_EQ(set("0; 2;"sv), (std::vector<float>{1, 0, 1}));
+  EXPECT_THAT(error("0;x"sv), HasSubstr("'x' is no class"));
+  data.label.classes = {{"spam"}, {"NA", "none"}, {"3"}};
+  EXPECT_EQ(set("3.0;none"sv), (std::vector<float>{0, 1, 1}));
+  EXPECT_EQ(set("NA;spam"sv), (std::vector<float>{1, 1, 0})) << "a word of a class is not missing";
+  EXPECT_EQ(set("?"sv), (std::vector<float>{0, 0, 0}));
+  EXPECT_THAT(error("ham"sv), HasSubstr("field 'y': 'ham' is no word of data.label.classes"));
+}
+
+TEST(ColumnsTest, EachClassOfASetMayHaveAFieldOfItsOwn) {
+  DataSpec data;
+  data.label = {.of_outputs = {"a", "b"}, .outputs = 2};
+  EXPECT_EQ(ColumnReader(data).fields(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(SetOf(data, {"1"sv, 0.0}).first, (std::vector<float>{1, 0}));
+  EXPECT_EQ(SetOf(data, {false, true}).first, (std::vector<float>{0, 1}));
+  for (const FieldValue& wrong : std::vector<FieldValue>{"0.5"sv, "yes"sv, ""sv, FieldValue(), int64_t{2}}) {
+    EXPECT_THAT(SetOf(data, {int64_t{0}, wrong}).second, HasSubstr("field 'b': "));
+    EXPECT_THAT(SetOf(data, {int64_t{0}, wrong}).second, HasSubstr("is neither 0 nor 1"));
+  }
+}
+
+TEST(ColumnsTest, AWeightIsANumberFromZeroOn) {
+  DataSpec data;
+  data.label.column = "y";
+  data.weight = "w";
+  const ColumnReader reader(data);
+  EXPECT_EQ(reader.columns().back(), (Column{kWeightColumn, ColumnType::kFloat}));
+  const auto taken = [&](const FieldValue& weight) {
+    std::vector<ColumnValues> values = reader.Room(1);
+    const FieldValue fields[] = {int64_t{0}, weight};
+    const absl::Status status = reader.Take(fields, 0, &values);
+    return std::pair(std::get<std::vector<float>>(values[1])[0], std::string(status.message()));
+  };
+  EXPECT_EQ(taken("2.5"sv), std::pair(2.5f, std::string()));
+  EXPECT_EQ(taken(0.0), std::pair(0.0f, std::string()));
+  EXPECT_EQ(taken(true).first, 1);
+  for (const FieldValue& wrong :
+       std::vector<FieldValue>{"-1"sv, "x"sv, 1e39, -1e-9, std::numeric_limits<double>::infinity()}) {
+    EXPECT_THAT(taken(wrong).second, HasSubstr("field 'w': "));
+    EXPECT_THAT(taken(wrong).second, HasSubstr("is no weight, which is a number from 0 to 3.4e38"));
+  }
+  for (const FieldValue& missing : std::vector<FieldValue>{""sv, "NaN"sv, std::nan(""), FieldValue()}) {
+    EXPECT_THAT(taken(missing).second, HasSubstr("stands for a missing weight"));
+  }
+  data.label = {};
+  EXPECT_TRUE(ColumnReader(data).columns().empty()) << "what is asked of a model has none";
+}
+
 TEST(ColumnsTest, AListOfNumbersHasTheColumnsWidth) {
   DataSpec data;
   data.columns = {Number("n")};

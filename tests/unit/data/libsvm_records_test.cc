@@ -50,6 +50,19 @@ TEST(LibsvmRecordsTest, IndicesCountFromOneUnlessItIsSaid) {
   EXPECT_THAT(Scan("1 1:1\n", {"features", "0"}).error, HasSubstr("columns need one of the two"));
 }
 
+// As scikit-learn writes the sets of classes of examples.
+TEST(LibsvmRecordsTest, ALabelOfSeveralClassesMayHaveNone) {
+  DataSpec data;
+  data.format = kLibsvmFormat;
+  data.columns.emplace_back().from = {"features"};
+  data.columns[0].numbers = 4;
+  data.label.column = "label";
+  data.label.is_multiple = true;
+  const ScannedRecords scanned = ScanRecords("0,2 1:1\n 2:1\n3:5\n1\n", {"label", "features"}, data);
+  EXPECT_THAT(scanned.records, ElementsAre("0,2|[1 0 0 0]", "|[0 1 0 0]", "|[0 0 5 0]", "1|[0 0 0 0]"));
+  EXPECT_THAT(Wrong("2:1 3:1"), HasSubstr("a record begins with its label"));
+}
+
 TEST(LibsvmRecordsTest, ARecordThatCannotBeReadIsWrongAlone) {
   EXPECT_THAT(Wrong("1 5:2"), HasSubstr("index 5 is beyond the column's width of 4, which has 1 to 4"));
   EXPECT_THAT(Wrong("1 2:2 2:3"), HasSubstr("index 2 stands behind a larger or equal one"));

@@ -122,6 +122,68 @@ TEST(JobDataTest, ALabelThatIsANumberMayBeScaled) {
               HasSubstr("data.decimal: is the separator too"));
 }
 
+constexpr char kSigmoids[] = "  inputs: [{name: age}]\n  layers: [{dense: {units: 3}}]\n  loss: sigmoidCrossEntropy\n";
+
+TEST(JobDataTest, ALabelMayBeASetOfClasses) {
+  const std::string data = "  train: a\n  columns: [age]\n";
+  const auto good = [&](const std::string& label) {
+    JobSpec job = GoodJob(JobOnRecords(data + "  label: " + label + "\n", kSigmoids));
+    EXPECT_TRUE(job.data.label.is_set());
+    EXPECT_EQ(job.data.label.outputs, 3);
+    EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(job)), job) << label;
+    return job.data.label;
+  };
+  EXPECT_EQ(good("{column: tags, multiple: true, separator: '|'}").separator, '|');
+  EXPECT_EQ(good("{column: tags, multiple: true, separator: tab, classes: [x, y]}").separator, '\t');
+  EXPECT_THAT(good("[spam, toxic, threat]").of_outputs, ElementsAre("spam", "toxic", "threat"));
+  EXPECT_THAT(good("{columns: [spam, toxic, threat]}").fields(), ElementsAre("spam", "toxic", "threat"));
+  const auto refusal = [&](const std::string& label, const std::string& model = kSigmoids) {
+    return RefusalOf(JobOnRecords(data + "  label: " + label + "\n", model));
+  };
+  EXPECT_THAT(refusal("{column: tags, multiple: true}"),
+              HasSubstr("data.label.separator: is missing: a field of csv is one text"));
+  EXPECT_THAT(refusal("{column: tags, multiple: true, separator: ', '}"), HasSubstr("must be one character"));
+  EXPECT_THAT(refusal("{column: tags, separator: ','}"), HasSubstr("means something only with multiple: true"));
+  EXPECT_THAT(refusal("{column: tags, multiple: true, separator: ';', scale: {mean: 1}}"),
+              HasSubstr("data.label.scale: means something only with a number"));
+  EXPECT_THAT(refusal("{columns: [a, b, c], classes: [x, y, z]}"),
+              HasSubstr("data.label.classes: means something only with a single field"));
+  EXPECT_THAT(refusal("[a, b]"), HasSubstr("data.label: names 2 of the classes, but the model's output, dense_0, has 3 "
+                                           "units"));
+  EXPECT_THAT(refusal("[a, a, b]"), HasSubstr("'a' stands there twice"));
+  EXPECT_THAT(refusal("{column: t, multiple: true, separator: ';', classes: [a, b, c, d]}"),
+              HasSubstr("data.label.classes: names 4 of the classes"));
+  EXPECT_THAT(refusal("[a, b]", "  inputs: [{name: age}]\n  layers: [{dense: {units: 2}}]\n"),
+              HasSubstr("data.label: is a set of classes, which only the loss sigmoidCrossEntropy learns"));
+}
+
+TEST(JobDataTest, MetricsOfASetJudgeEachOutput) {
+  const std::string data = "  train: a\n  columns: [age]\n  label: [a, b, c]\n";
+  const std::string metrics = "training: {metrics: [auc, logLoss, calibration]}\n";
+  EXPECT_EQ(GoodJob(JobOnRecords(data, kSigmoids) + metrics).training.metrics.size(), 3u);
+  EXPECT_THAT(RefusalOf(JobOnRecords("  train: a\n  columns: [age]\n  label: y\n", kSigmoids) + metrics),
+              HasSubstr("auc needs two classes, or a single output"));
+}
+
+TEST(JobDataTest, AFieldMayWeighTheExamples) {
+  const std::string data = "  train: a\n  columns: [age]\n  label: y\n";
+  const JobSpec job = GoodJob(JobOnRecords(data + "  weight: fnlwgt\n"));
+  EXPECT_EQ(job.data.weight, "fnlwgt");
+  EXPECT_TRUE(job.data.counts_weights());
+  EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(job)), job);
+  JobSpec other = job;
+  other.data.weight.clear();
+  EXPECT_THAT(PlanDifferences(other, job), ElementsAre("data.weight"));
+  EXPECT_THAT(RefusalOf(JobOnRecords(data + "  weight: y\n")), HasSubstr("data.weight: is a field of the label too"));
+  EXPECT_THAT(RefusalOf(JobOnRecords(data + "  weight: [a, b]\n")),
+              HasSubstr("data.weight: must be the name of a field"));
+  const std::string idx =
+      "name: j\nmodel:\n  inputs: [{name: x, shape: [4]}]\n  layers: [{dense: {units: 2}}]\n"
+      "data:\n  train: {images: a, labels: b}\n  weight: w\n";
+  EXPECT_THAT(RefusalOf(idx),
+              HasSubstr("data.weight: means something only with a format with records, but that is idx"));
+}
+
 TEST(JobDataTest, ThePlanIsOfColumnsLabelsAndOrder) {
   const JobSpec job = GoodJob(JobOnRecords(kRecords));
   const auto differs = [&](const std::function<void(DataSpec*)>& change) {

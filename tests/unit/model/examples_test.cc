@@ -55,7 +55,8 @@ TEST_F(ExamplesTest, InputsHaveTheirColumnsSideBySide) {
   EXPECT_EQ(examples->size(), 3u);
   EXPECT_EQ(examples->width(), 2 + 1 + 3);
   EXPECT_EQ(examples->classes(), 2);
-  EXPECT_EQ(examples->input_type(), InputType::kFp32);
+  EXPECT_EQ(examples->kind().inputs, InputType::kFp32);
+  EXPECT_FALSE(examples->kind().is_weighted);
   ExampleBatch batch;
   ASSERT_TRUE(examples->Read({2, 0}, &batch).ok());
   EXPECT_THAT(InputsOf(batch), ElementsAre(0, 1, 2, 0, 0, 1,    // 40: old; z is no word
@@ -82,6 +83,24 @@ TEST_F(ExamplesTest, NumbersAreLearnedAsTheyAre) {
   EXPECT_EQ(examples->classes(), 0);
 }
 
+TEST_F(ExamplesTest, ASetOfClassesIsARowAndAWeightANumber) {
+  const JobSpec job = JobOn("x,tags,w\n1,a|c,2\n2,,0.5\n3,b,0\n",
+                            "  columns: [x]\n  weight: w\n"
+                            "  label: {column: tags, multiple: true, separator: '|', classes: [a, b, c]}\n",
+                            "inputs: [{name: x}], layers: [{dense: {units: 3}}], loss: sigmoidCrossEntropy");
+  const auto examples = Open(job);
+  ASSERT_TRUE(examples.ok()) << examples.status();
+  EXPECT_TRUE(examples->kind().is_weighted);
+  EXPECT_TRUE(examples->kind().has_sets);
+  ExampleBatch batch;
+  ASSERT_TRUE(examples->Read({1, 0, 2}, &batch).ok());
+  EXPECT_THAT(batch.numbers, ElementsAre(0, 0, 0, 1, 0, 1, 0, 1, 0));
+  EXPECT_THAT(batch.weights, ElementsAre(0.5f, 2, 0));
+  EXPECT_THAT(batch.classes, ElementsAre(0, 0, 0));
+  EXPECT_TRUE(examples->KeysOf(batch).empty());
+  EXPECT_FALSE(examples->GuessOf(job.model, 3).known());
+}
+
 TEST_F(ExamplesTest, WhatCannotBeReadIsToldWithItsPlace) {
   const std::string model = "inputs: [{name: age}], layers: [{dense: {units: 2}}]";
   const auto unknown = Open(JobOn(kPeople, "  columns: [age]\n  label: {column: income, classes: [a, b]}\n", model));
@@ -91,6 +110,9 @@ TEST_F(ExamplesTest, WhatCannotBeReadIsToldWithItsPlace) {
   EXPECT_THAT(std::string(far.status().message()), HasSubstr("train.csv:3: field 'income': '9007199254740991' is no"));
   const auto no_field = Open(JobOn(kPeople, "  columns: [age]\n  label: incme\n", model));
   EXPECT_THAT(std::string(no_field.status().message()), HasSubstr("did you mean income?"));
+  const auto light =
+      Open(JobOn("age,income,w\n20,0,1\n30,1,-2\n", "  columns: [age]\n  label: income\n  weight: w\n", model));
+  EXPECT_THAT(std::string(light.status().message()), HasSubstr("train.csv:3: field 'w': '-2' is no weight"));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 namespace downpour {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class GraphTest : public testing::TestWithParam<ModelCase> {
@@ -267,6 +268,29 @@ TEST(GraphNumbersTest, ALabelMayBeAnyNumber) {
   ASSERT_TRUE(graph->LoadBatch(inputs, {2, 0}).ok());
   EXPECT_DOUBLE_EQ(graph->Evaluate()->loss, 4) << "a whole number stands for itself";
   EXPECT_EQ(graph->LoadBatch(inputs, {0, 0}, absl::MakeConstSpan(numbers).first(1)).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// Of parameters of 0 each output is 0, whose sigmoid is a half.
+TEST(GraphNumbersTest, ExamplesHaveWeightsAndSetsOfClasses) {
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(2))}, Loss::kSigmoidCrossEntropy, {{"x", {2}}});
+  const std::unique_ptr<Backend> backend = MakeHostBackend({});
+  const auto graph = std::move(*Graph::Create(model, kMaxBatch, *backend, {.is_weighted = true, .has_sets = true}));
+  ASSERT_TRUE(graph->SetParameters(0, 0, {0, 0, 0, 0}).ok());
+  ASSERT_TRUE(graph->SetParameters(1, 0, {0, 0}).ok());
+  const std::vector<float> inputs(4, 1.0f), sets = {1, 0, 1, 1}, weights = {2, 0.5};
+  ASSERT_TRUE(graph->LoadBatch(inputs, {0, 0}, sets, weights).ok());
+  EXPECT_NEAR(graph->Evaluate()->loss, 2.5 * std::log(2), 1e-6);
+  std::vector<float> outputs(4);
+  ASSERT_TRUE(graph->ReadOutputs(absl::MakeSpan(outputs)).ok());
+  EXPECT_EQ(outputs, std::vector<float>(4, 0.5f)) << "probabilities";
+  const auto trained = graph->Train(1, [](VariableGradients) {});
+  ASSERT_TRUE(trained.ok());
+  EXPECT_NEAR(trained->loss, 2.5 * std::log(2), 1e-6);
+  // Of the bias: over the batch's two examples and two outputs, weight times (a half - target).
+  EXPECT_THAT(trained->last[1].second.floats(), ElementsAre(-1.25f / 4, 0.75f / 4));
+  EXPECT_EQ(graph->LoadBatch(inputs, {0, 0}, sets).code(), absl::StatusCode::kInvalidArgument) << "no weights";
+  EXPECT_EQ(graph->LoadBatch(inputs, {0, 0}, absl::MakeConstSpan(sets).first(2), weights).code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "job/job_names.h"
 #include "runtime/prng.h"
@@ -22,16 +23,20 @@ struct Examples {
   Loss loss = Loss::kSoftmaxCrossEntropy;
   std::vector<float> outputs;
   std::vector<float> labels;
+  std::vector<double> weights = {};
+  double weight() const {
+    return weights.empty() ? static_cast<double>(labels.size()) : std::accumulate(weights.begin(), weights.end(), 0.0);
+  }
 };
 
 std::vector<double> SumsOfAll(const std::vector<MetricSpec>& metrics, const Examples& examples) {
   std::vector<double> sums(CountMetricSums(metrics));
-  AddMetricSums(metrics, examples.loss, examples.outputs, examples.labels, absl::MakeSpan(sums));
+  AddMetricSums(metrics, examples.loss, examples.outputs, examples.labels, examples.weights, absl::MakeSpan(sums));
   return sums;
 }
 
 double ValueOfOne(const MetricSpec& metric, const Examples& examples) {
-  return MetricValues({metric}, SumsOfAll({metric}, examples), examples.labels.size())[0].second;
+  return MetricValues({metric}, SumsOfAll({metric}, examples), examples.weight())[0].second;
 }
 
 Examples Single(std::vector<float> outputs, std::vector<float> labels) {
@@ -119,6 +124,46 @@ TEST(MetricsTest, WhatIsNoNumberIsNeverRight) {
     EXPECT_TRUE(std::isnan(ValueOfOne({kind}, classes))) << NameOf({kind});
   }
   EXPECT_TRUE(std::isnan(ValueOfOne({MetricKind::kRmse}, Single({kNan, 1}, {1, 1}))));
+}
+
+// So each metric is what it would be of a longer set.
+TEST(MetricsTest, AnExampleCountsAsOftenAsItsWeightSays) {
+  Prng prng(11);
+  for (const bool is_single : {true, false}) {
+    Examples weighted, repeated;
+    weighted.loss = repeated.loss = is_single ? Loss::kSigmoidCrossEntropy : Loss::kSoftmaxCrossEntropy;
+    for (int i = 0; i < 60; ++i) {
+      const auto weight = static_cast<double>(prng.Below(4)), label = static_cast<double>(prng.Chance(0.4));
+      std::vector<float> outputs(is_single ? 1 : 2);
+      for (float& output : outputs) output = static_cast<float>(prng.Below(1000)) / 1000;
+      weighted.weights.push_back(weight);
+      weighted.labels.push_back(static_cast<float>(label));
+      weighted.outputs.insert(weighted.outputs.end(), outputs.begin(), outputs.end());
+      for (int times = 0; times < weight; ++times) {
+        repeated.labels.push_back(static_cast<float>(label));
+        repeated.outputs.insert(repeated.outputs.end(), outputs.begin(), outputs.end());
+      }
+    }
+    std::vector<MetricSpec> metrics = {{MetricKind::kLogLoss}, {MetricKind::kAuc}, {MetricKind::kCalibration}};
+    if (!is_single) metrics.push_back({MetricKind::kCalibrationError});
+    for (const MetricSpec& metric : metrics) {
+      EXPECT_NEAR(ValueOfOne(metric, weighted), ValueOfOne(metric, repeated), 1e-9) << NameOf(metric);
+    }
+    EXPECT_DOUBLE_EQ(WeightOfRight(weighted.outputs, weighted.labels, weighted.weights),
+                     WeightOfRight(repeated.outputs, repeated.labels, {}));
+  }
+  Examples numbers = Single({1, 7, 2}, {4, 3, 2});
+  numbers.weights = {2, 0, 0.5};
+  EXPECT_DOUBLE_EQ(ValueOfOne({MetricKind::kRmse}, numbers), std::sqrt(18 / 2.5));
+}
+
+TEST(MetricsTest, AnExampleOfNoWeightIsNotLookedAt) {
+  Examples examples = Single({0.25, kNan}, {0, 1});
+  examples.weights = {1, 0};
+  EXPECT_NEAR(ValueOfOne({MetricKind::kLogLoss}, examples), -std::log(0.75), 1e-7);
+  EXPECT_DOUBLE_EQ(WeightOfRight({0.25f, kNan}, {0, 1}, {2, 3}), 2) << "what is no number is not right";
+  examples.weights = {0, 0};
+  EXPECT_TRUE(std::isnan(ValueOfOne({MetricKind::kLogLoss}, examples))) << "it is not defined";
 }
 
 TEST(MetricsTest, LessShortfallIsBetter) {
