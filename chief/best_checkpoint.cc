@@ -27,13 +27,13 @@ void BestCheckpoint::Begin() {
     chief_.failures.Add("chief", absl::StrCat("the best checkpoint, ", ToString(best.round),
                                               ", is lost: ", chief_.store.WhyNot(best.round)));
   }
-  if (!is_there || best.metric != chief_.spec.best) best = BestRecord();
+  if (!is_there || best.metric != chief_.job.checkpoint.best) best = BestRecord();
 }
 
 void BestCheckpoint::Observe() {
   if (!chief_.life.ready()) return;
   if (!begun_) Begin();
-  if (chief_.spec.best != kNoBest) {
+  if (chief_.job.checkpoint.best != kNoBest) {
     TakeEvaluation();
     TakeRound();
     Choose();
@@ -47,7 +47,7 @@ void BestCheckpoint::TakeEvaluation() {
   if (!candidates_.empty() && !candidates_.back().value) {
     Candidate& last = candidates_.back();
     if (!evaluation.active() && result && result->round == last.evaluation) {
-      last.value = ValueOf(chief_.spec.best, *result);
+      last.value = ValueOf(chief_.job.checkpoint.best, *result);
       last.evaluated = {result->oldest_version, result->newest_version};
     } else if (evaluation.active() && evaluation.frozen() && last.frozen) {
       last.evaluation = evaluation.round();  // begun again: values stand still meanwhile
@@ -63,7 +63,7 @@ void BestCheckpoint::TakeEvaluation() {
                          .after = chief_.rounds.newest(),
                          .value = {},
                          .round = {}});
-  const auto every = chief_.spec.every;
+  const auto every = chief_.job.checkpoint.every;
   const bool wants_rounds = !every || *every > Duration::zero();
   if (wants_rounds && !evaluation.frozen()) chief_.interval.WantRound();  // at the end there is one anyway
 }
@@ -81,8 +81,9 @@ void BestCheckpoint::TakeRound() {
 
 bool BestCheckpoint::IsBetter(double value) const {
   const BestRecord& best = chief_.journal.record().best;
-  return std::isfinite(value) &&
-         (best == BestRecord() || Shortfall(best.metric, value) < Shortfall(best.metric, best.value));
+  if (!std::isfinite(value) || best == BestRecord()) return std::isfinite(value);
+  const std::vector<MetricSpec>& metrics = chief_.job.training.metrics;
+  return Shortfall(metrics, best.metric, value) < Shortfall(metrics, best.metric, best.value);
 }
 
 // Whether a round of its own is under way or may yet begin.
@@ -97,7 +98,7 @@ void BestCheckpoint::Choose() {
     const Candidate& candidate = candidates_[i];
     const bool is_over = candidate.value && (candidate.round || !IsBetter(*candidate.value));
     if (is_over && candidate.round && IsBetter(*candidate.value)) {
-      const std::string& metric = chief_.spec.best;
+      const std::string& metric = chief_.job.checkpoint.best;
       const BestRecord best = {*candidate.round,    metric,        *candidate.value, candidate.epoch,
                                candidate.evaluated, candidate.kept};
       chief_.journal.record().best = best;

@@ -43,7 +43,7 @@ class BestCheckpoint {
  public:
   struct Parts {
     StepContext& context;
-    const CheckpointSpec& spec;
+    const JobSpec& job;
     const JobLife& life;
     Journal& journal;
     FailureLog& failures;

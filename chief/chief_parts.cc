@@ -31,7 +31,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
       assignment(context, storage, members, failures, grid, timing, options.piece_bytes),
       rounds(context, storage, members, assignment, store, failures, job.checkpoint, timing),
       interval(job.checkpoint),
-      best({context, job.checkpoint, life, journal, failures, store, evaluation, rounds, interval}),
+      best({context, job, life, journal, failures, store, evaluation, rounds, interval}),
       recovery({context, job, timing, journal, failures, store, members, data, assignment, ledger, rounds}),
       departures({context, timing, members, assignment, ledger, rounds}),
       work({context, job, timing, life, journal, members, data, assignment, ledger, evaluation, rounds, interval,

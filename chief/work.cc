@@ -153,7 +153,7 @@ void Work::ConsiderStopping() {
   EarlyStop& early = chief_.journal.record().early;
   if (!spec || early.epochs != 0 || chief_.ledger.AllCommitted()) return;
   const Evaluation::Result& result = *chief_.evaluation.result();
-  if (!CountsAgainst(*spec, ValueOf(spec->metric, result), result.epoch, &early)) return;
+  if (!CountsAgainst(chief_.job.training, ValueOf(spec->metric, result), result.epoch, &early)) return;
   // Whole epochs: no lease that somebody computes is in vain, and all that ends a job of fewer epochs ends this one.
   // Those begun include leases that were lost since: some slice may have them, and then the others need them too.
   const uint64_t epochs = chief_.ledger.EpochsBegun();

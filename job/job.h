@@ -114,11 +114,13 @@ enum class ProductPrecision { kFp32, kTf32, kBf16 };
 enum class WireFormat { kFp32, kBf16 };
 
 // What an evaluation tells beside loss and accuracy: runtime/metrics.h.
-enum class MetricKind { kTopK, kLogLoss, kRmse, kAuc, kCalibration, kCalibrationError, kOwn };
+enum class MetricKind { kTopK, kLogLoss, kRmse, kAuc, kCalibration, kCalibrationError, kMean, kRatio };
+enum class Better { kUnknown, kMore, kLess };
 struct MetricSpec {
   MetricKind kind = MetricKind::kTopK;
-  int64_t k = 0;          // of topK only: how many guesses an example has
-  std::string name = {};  // of kOwn only: the mean over examples of what the user's Python code computes
+  int64_t k = 0;                     // of topK only: how many guesses an example has
+  std::string name = {};             // of what the user's Python code computes only, which has the last two kinds too
+  Better better = Better::kUnknown;  // likewise, of these two
   bool operator==(const MetricSpec&) const = default;
 };
 
@@ -207,10 +209,11 @@ inline constexpr char kCodeFile[] = "python/code.tar.gz";  // in the job folder
 
 // The user's Python code, that each worker runs beside itself: docs/PYTHON.md.
 struct PythonSpec {
-  std::string module;             // trainer.task; empty: the job has none
-  std::string sha256;             // of the archive that holds it (runtime/posix/package.h)
-  int64_t bytes = 0;              // likewise, at most kMostCodeBytes
-  std::vector<std::string> args;  // its own, as sys.argv has them
+  std::string module;                    // trainer.task; empty: the job has none
+  std::string sha256;                    // of the archive that holds it (runtime/posix/package.h)
+  int64_t bytes = 0;                     // likewise, at most kMostCodeBytes
+  std::vector<std::string> args;         // its own, as sys.argv has them
+  std::vector<MetricSpec> metrics = {};  // that it computes: no two of one name
   bool operator==(const PythonSpec&) const = default;
 };
 

@@ -127,6 +127,12 @@ Json OfTraining(const TrainingSpec& training) {
   return json;
 }
 
+Json OfOwnMetric(const MetricSpec& metric) {
+  Json json = {{"name", metric.name}, {"kind", NameIn(kOwnMetrics, metric.kind)}};
+  if (metric.better != Better::kUnknown) json["better"] = NameIn(kBetter, metric.better);
+  return json;
+}
+
 Json OfCluster(const ClusterSpec& cluster) {
   Json json = {{"scaleTier", cluster.scale_tier}};
   if (cluster.scale_tier == kCustomTier) {
@@ -272,6 +278,7 @@ std::string CanonicalJob(const JobSpec& job) {
   if (!python.module.empty()) {
     json["python"] = {
         {"module", python.module}, {"sha256", python.sha256}, {"bytes", python.bytes}, {"args", python.args}};
+    for (const MetricSpec& metric : python.metrics) json["python"]["metrics"].push_back(OfOwnMetric(metric));
   }
   return json.dump();
 }

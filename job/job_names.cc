@@ -5,7 +5,7 @@
 namespace downpour {
 
 std::string NameOf(const MetricSpec& metric) {
-  if (metric.kind == MetricKind::kOwn) return metric.name;
+  if (!metric.name.empty()) return metric.name;
   return metric.kind == MetricKind::kTopK ? absl::StrCat(kTop, metric.k) : NameIn(kMetrics, metric.kind);
 }
 

@@ -86,6 +86,12 @@ inline constexpr Named<MetricKind> kMetrics[] = {{MetricKind::kLogLoss, "logLoss
                                                  {MetricKind::kAuc, "auc"},
                                                  {MetricKind::kCalibration, "calibration"},
                                                  {MetricKind::kCalibrationError, "calibrationError"}};
+inline constexpr Named<MetricKind> kOwnMetrics[] = {{MetricKind::kMean, "mean"},  // PythonSpec::metrics
+                                                    {MetricKind::kRatio, "ratio"},
+                                                    {MetricKind::kRmse, "rmse"},
+                                                    {MetricKind::kAuc, "auc"},
+                                                    {MetricKind::kCalibrationError, "calibrationError"}};
+inline constexpr Named<Better> kBetter[] = {{Better::kMore, "more"}, {Better::kLess, "less"}};
 inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}, {WireFormat::kBf16, "bf16"}};
 inline constexpr Named<DataOrder> kDataOrders[] = {{DataOrder::kExamples, "examples"}, {DataOrder::kBlocks, "blocks"}};
 inline constexpr const char* kAllColumns = "all";

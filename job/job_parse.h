@@ -28,6 +28,7 @@ void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& erro
 // Of the rows of one table: sgd, adagrad, adam or ftrl, without clipping and overrides.
 void ReadTableOptimizer(const YamlNode& node, const std::string& path, JobErrors& errors, ModelTable* table);
 void ReadOuter(const YamlNode& node, JobErrors& errors, OptimizerSpec* outer);
+inline constexpr size_t kMostMetrics = 16;
 // Each is held against `model`, unless that has errors of its own.
 void ReadMetrics(const YamlNode* node, const std::string& path, const JobSpec& job, JobErrors& errors,
                  std::vector<MetricSpec>* metrics);

@@ -12,7 +12,6 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kMostMetrics = 16;
 constexpr int64_t kMostGuesses = 1'000'000;
 
 // Python code may compute one of this name in place of the job's, which it has of classes.
@@ -59,19 +58,22 @@ std::string Misfit(const MetricSpec& metric, Loss loss, int64_t outputs) {
       return binary ? "" : "needs two classes, or a single output";
     case MetricKind::kCalibrationError:
       return classes ? "" : "needs classes, which only the loss softmaxCrossEntropy has";
-    case MetricKind::kOwn:
+    case MetricKind::kMean:
+    case MetricKind::kRatio:
       return "";
   }
   return "";
 }
 
-// Of a model whose Python code computes them: any names.
-void ReadOwnMetrics(const YamlNode* node, const std::string& path, JobErrors& errors,
-                    std::vector<MetricSpec>* metrics) {
+// Of a model whose Python code computes them: any names. Those that it says nothing of are means.
+void ReadOwnMetrics(const YamlNode* node, const std::string& path, const std::vector<MetricSpec>& known,
+                    JobErrors& errors, std::vector<MetricSpec>* metrics) {
   for (const YamlNode& item : ItemsOf(node, path, kMostMetrics, errors)) {
     const std::string at = absl::StrCat(path, ".", &item - node->items.data());
-    MetricSpec metric = {.kind = MetricKind::kOwn};
+    MetricSpec metric = {.kind = MetricKind::kMean};
     if (!ReadName(item, at, errors, &metric.name)) continue;
+    const auto own = std::ranges::find(known, metric.name, &MetricSpec::name);
+    if (own != known.end()) metric = *own;
     if (metric.name == "loss") {
       errors.Add(item, at, "the loss is always told", "leave it out");
     } else if (std::find(metrics->begin(), metrics->end(), metric) != metrics->end()) {
@@ -87,7 +89,7 @@ void ReadOwnMetrics(const YamlNode* node, const std::string& path, JobErrors& er
 void ReadMetrics(const YamlNode* node, const std::string& path, const JobSpec& job, JobErrors& errors,
                  std::vector<MetricSpec>* metrics) {
   const ModelSpec& model = job.model;
-  if (model.is_own()) return ReadOwnMetrics(node, path, errors, metrics);
+  if (model.is_own()) return ReadOwnMetrics(node, path, job.python.metrics, errors, metrics);
   const absl::StatusOr<int64_t> outputs = InferOutputWidth(model);
   const int64_t of_each = job.data.label.is_set() ? 1 : outputs.value_or(0);  // of a set each output is judged alone
   for (const YamlNode& item : ItemsOf(node, path, kMostMetrics, errors)) {
@@ -114,9 +116,9 @@ std::vector<std::string> ComparableMetrics(const JobSpec& job) {
   std::vector<std::string> names = {"loss"};
   if (job.model.has_accuracy()) names.push_back(kAccuracy);
   for (const MetricSpec& metric : job.training.metrics) {
-    // Whether more of another one of the code's own is better is not known.
-    const bool is_known = metric.kind != MetricKind::kOwn || (!job.model.has_accuracy() && metric.name == kAccuracy);
-    if (is_known) names.push_back(NameOf(metric));
+    const bool is_plain = metric.kind == MetricKind::kMean || metric.kind == MetricKind::kRatio;
+    const bool is_known = metric.better != Better::kUnknown || (!job.model.has_accuracy() && metric.name == kAccuracy);
+    if (is_known || !is_plain) names.push_back(NameOf(metric));
   }
   return names;
 }

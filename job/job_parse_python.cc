@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "job/job_names.h"
 #include "job/job_parse.h"
 #include "job/variables.h"
 #include "schema/text.h"
@@ -52,6 +53,21 @@ OwnVariableSpec ReadVariable(const YamlNode& node, const std::string& path, JobE
   return variable;
 }
 
+MetricSpec ReadOwnMetric(const YamlNode& node, const std::string& path, JobErrors& errors) {
+  MetricSpec metric = {.kind = MetricKind::kMean};
+  MapReader reader(node, path, errors);
+  const YamlNode* name = reader.Require("name");
+  if (name != nullptr) ReadName(*name, reader.PathOf("name"), errors, &metric.name);
+  reader.Choice("kind", kOwnMetrics, &metric.kind);
+  if (metric.kind == MetricKind::kMean || metric.kind == MetricKind::kRatio) {
+    reader.Choice("better", kBetter, &metric.better);
+  } else {
+    reader.FailOnlyWith("better", "kind: mean or ratio", "of this kind it is known");
+  }
+  reader.Finish();
+  return metric;
+}
+
 }  // namespace
 
 void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
@@ -67,6 +83,14 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
   for (const YamlNode& item : MaybeItemsOf(reader.Find("args"), args, kMostArguments, errors)) {
     std::string word;
     if (ReadArgument(item, absl::StrCat(args, ".", python->args.size()), errors, &word)) python->args.push_back(word);
+  }
+  const std::string metrics = reader.PathOf("metrics");
+  for (const YamlNode& item : MaybeItemsOf(reader.Find("metrics"), metrics, kMostMetrics, errors)) {
+    const MetricSpec metric = ReadOwnMetric(item, absl::StrCat(metrics, ".", python->metrics.size()), errors);
+    if (std::ranges::find(python->metrics, metric.name, &MetricSpec::name) != python->metrics.end()) {
+      errors.Add(item, metrics, absl::StrCat("two metrics are named ", metric.name));
+    }
+    python->metrics.push_back(metric);
   }
   reader.Finish();
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/match.h"
 #include "job/job_names.h"
 
 namespace downpour {
@@ -66,11 +65,12 @@ size_t SumsOf(const MetricSpec& metric) {
     case MetricKind::kTopK:
     case MetricKind::kLogLoss:
     case MetricKind::kRmse:
-    case MetricKind::kOwn:
+    case MetricKind::kMean:
       return 1;
     case MetricKind::kAuc:
       return 2 * kOddsBins;
     case MetricKind::kCalibration:
+    case MetricKind::kRatio:
       return 2;
     case MetricKind::kCalibrationError:
       return kConfidenceBins * kOfConfidence;
@@ -126,7 +126,8 @@ void Add(const MetricSpec& metric, const Example& example, absl::Span<double> su
       return;
     case MetricKind::kCalibrationError:
       return AddConfidence(example, sums);
-    case MetricKind::kOwn:  // its worker sums it up where it computes it
+    case MetricKind::kMean:  // whose code computes them, sums them up
+    case MetricKind::kRatio:
       return;
   }
 }
@@ -155,18 +156,33 @@ double ValueOf(const MetricSpec& metric, absl::Span<const double> sums, double w
   switch (metric.kind) {
     case MetricKind::kTopK:
     case MetricKind::kLogLoss:
-    case MetricKind::kOwn:
+    case MetricKind::kMean:
       return sums[0] / weight;
     case MetricKind::kRmse:
       return std::sqrt(sums[0] / weight);
     case MetricKind::kAuc:
       return AreaOf(sums);
     case MetricKind::kCalibration:
+    case MetricKind::kRatio:
       return sums[1] > 0 ? sums[0] / sums[1] : kUndefined;
     case MetricKind::kCalibrationError:
       return CalibrationErrorOf(sums, weight);
   }
   return kUndefined;
+}
+
+// Python code's own accuracy stands in the place of the job's.
+bool MoreIsBetter(const MetricSpec& metric) {
+  switch (metric.kind) {
+    case MetricKind::kTopK:
+    case MetricKind::kAuc:
+      return true;
+    case MetricKind::kMean:
+    case MetricKind::kRatio:
+      return metric.better == Better::kMore || metric.name == "accuracy";
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -205,11 +221,11 @@ double WeightOfRight(absl::Span<const float> outputs, absl::Span<const float> la
   return right;
 }
 
-double Shortfall(const std::string& name, double value) {
-  if (name == NameIn(kMetrics, MetricKind::kCalibration)) return std::abs(value - 1);
-  const bool more_is_better =
-      name == "accuracy" || name == NameIn(kMetrics, MetricKind::kAuc) || absl::StartsWith(name, kTop);
-  return more_is_better ? 1 - value : value;
+double Shortfall(const std::vector<MetricSpec>& metrics, const std::string& name, double value) {
+  const auto metric = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return NameOf(m) == name; });
+  if (metric == metrics.end()) return name == "accuracy" ? 1 - value : value;
+  if (metric->kind == MetricKind::kCalibration) return std::abs(value - 1);
+  return MoreIsBetter(*metric) ? 1 - value : value;
 }
 
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,

@@ -55,8 +55,8 @@ double WeightOfRight(absl::Span<const float> outputs, absl::Span<const float> la
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,
                                                          absl::Span<const double> sums, double weight);
 
-// How far a value is from the best that there is, for comparing: lower is better. `name` is loss, accuracy or that of a
-// metric.
-double Shortfall(const std::string& name, double value);
+// How far a value is from the best that there is, for comparing: lower is better. `name` is loss, accuracy or that of
+// one of `metrics`.
+double Shortfall(const std::vector<MetricSpec>& metrics, const std::string& name, double value);
 
 }  // namespace downpour

@@ -1,6 +1,7 @@
+#include "tensor/cuda_kernels.h"
+
 #include <cmath>
 
-#include "tensor/cuda_kernels.h"
 #include "tensor/cuda_map.cuh"
 #include "tensor/threefry.h"
 
@@ -238,8 +239,9 @@ __global__ void SumRowsKernel(const T* x, int64_t rows, int64_t cols, int64_t st
 template <class T>
 void SumRows(cudaStream_t stream, const void* x, CudaConstMatrix shape, float beta, float* sums) {
   const unsigned blocks = static_cast<unsigned>((shape.cols + kWarp - 1) / kWarp);
-  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(
-      static_cast<const T*>(x), shape.rows, shape.cols / kColumnsOf<T>, shape.stride / kColumnsOf<T>, beta, sums);
+  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(static_cast<const T*>(x), shape.rows,
+                                                               shape.cols / kColumnsOf<T>,
+                                                               shape.stride / kColumnsOf<T>, beta, sums);
 }
 
 template <class T, class Combine>

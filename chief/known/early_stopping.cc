@@ -10,10 +10,12 @@
 
 namespace downpour {
 
-bool CountsAgainst(const StopEarlySpec& spec, double value, uint64_t epoch, EarlyStop* early) {
+bool CountsAgainst(const TrainingSpec& training, double value, uint64_t epoch, EarlyStop* early) {
+  const StopEarlySpec& spec = *training.stop_early;
   if (epoch <= early->evaluated) return false;
   early->evaluated = epoch;
-  const double better = early->best ? Shortfall(spec.metric, *early->best) - Shortfall(spec.metric, value) : 0;
+  const auto shortfall = [&](double of) { return Shortfall(training.metrics, spec.metric, of); };
+  const double better = early->best ? shortfall(*early->best) - shortfall(value) : 0;
   if (std::isfinite(value) && (!early->best || better > spec.min_delta)) {
     early->best = value;
     early->best_epoch = epoch;

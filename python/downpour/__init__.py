@@ -8,6 +8,7 @@
 docs/PYTHON_JOBS.md in the repository has a walk through these calls, and docs/PYTHON.md one through those that train.
 """
 
+import importlib
 from typing import Any
 
 from downpour import data
@@ -27,7 +28,9 @@ from downpour.training import fit, is_master, push, steps
 
 
 def __getattr__(name: str) -> Any:
-    """The layers, which need torch."""
+    """The metrics, which need numpy, and the layers, which need torch."""
+    if name == "metrics":
+        return importlib.import_module("downpour.metrics")
     if name not in ("Embedding", "EmbeddingBag"):
         raise AttributeError(f"module 'downpour' has no attribute {name!r}")
     from downpour import table_layers
@@ -52,6 +55,7 @@ __all__ = [
     "data",
     "fit",
     "is_master",
+    "metrics",
     "push",
     "run",
     "serve",

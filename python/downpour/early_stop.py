@@ -7,6 +7,8 @@ from typing import Any, Mapping, Optional
 
 import numpy
 
+from downpour.metrics import Metric
+from downpour.own_metrics import ACCURACY, shortfall
 from downpour.variables import Memory
 
 
@@ -14,8 +16,11 @@ class EarlyStop:
     """Watches the evaluations, and has the parameters of the best one. Without `settings`, keys of training.stopEarly,
     it never ends anything. Costs a copy of the parameters for each evaluation that is the best so far."""
 
-    def __init__(self, settings: Optional[Mapping[str, Any]], memory: Memory) -> None:
+    def __init__(
+        self, settings: Optional[Mapping[str, Any]], metrics: Mapping[str, Metric], memory: Memory
+    ) -> None:
         self._settings = settings
+        self._metrics = metrics
         self._memory = memory
         self._best: Optional[dict[str, Any]] = None  # the epoch's entry
         self._values: list[numpy.ndarray] = []
@@ -36,9 +41,9 @@ class EarlyStop:
 
     def _shortfall(self, entry: Mapping[str, Any]) -> float:
         """Lower is better."""
-        if self._settings.get("metric", "loss") == "loss":
-            return entry["evalLoss"]
-        return 1 - entry.get("evalAccuracy", entry.get("accuracy", math.nan))
+        name = self._settings.get("metric", "loss")
+        of_job = {"loss": "evalLoss", ACCURACY: "evalAccuracy"}.get(name, name)
+        return shortfall(self._metrics, name, entry.get(of_job, entry.get(name)))
 
     def restore(self) -> str:
         """Gives the parameters the values of the best evaluation, and says so."""

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 import keras
@@ -21,12 +20,14 @@ from downpour.examples import map_arrays
 from downpour.job_settings import beaten_by
 from downpour.keras_callbacks import settings_of_callbacks
 from downpour.keras_data import columns, examples, has_weights, parts_of, weighted
+from downpour.keras_metrics import compiled, directions
 from downpour.keras_optimizers import settings_of
 from downpour.keras_tables import Embedding as Embedding
 from downpour.keras_tables import add_gradients, layers_of
 from downpour.local import Local
-from downpour.metrics import ACCURACY
+from downpour.metrics import Metric
 from downpour.optimizers import completed
+from downpour.own_metrics import ACCURACY
 from downpour.training_run import Outcome, Run, classes_of
 from downpour.table_reader import Readers
 from downpour.tables import Rows
@@ -67,8 +68,8 @@ def fit(
     verbose: 0 prints no line for each epoch where it trains by itself.
     job: as of downpour.fit.
 
-    Metrics that the model was compiled with judge the evaluation: means over examples alone. Raises TrainingError, also
-    for other arguments of model.fit, with the remedy.
+    Metrics that the model was compiled with judge the evaluation: means over examples, AUC, Precision, Recall and
+    RootMeanSquaredError. Raises TrainingError, also for other arguments of model.fit, with the remedy.
     """
     refuse_others_of_keras(fit, others)
     adapter = KerasModel(model)
@@ -94,8 +95,8 @@ def fit(
         adapter.check_loss(outcome.loss)
         adapter.check_gradients(outcome.gradients)
     has_accuracy = ACCURACY in metrics or classes_of(outcome) > 0
-    comparable = ["loss", ACCURACY] if has_accuracy else ["loss"]
-    own = settings_of_callbacks(callbacks, settings, data.count, comparable if evaluation else [])
+    comparable = {"loss": "min", **({ACCURACY: "max"} if has_accuracy else {}), **directions(metrics)}
+    own = settings_of_callbacks(callbacks, settings, data.count, comparable if evaluation else {})
     settings = beaten_by(own, settings)
     run = Run(mode, data, evaluation, adapter.evaluate, metrics, settings, keys)
     run.begin(adapter, outcome)
@@ -241,33 +242,15 @@ class KerasModel:
             output = self.module(x, training=False)
             loss = self.module.compute_loss(x=x, y=y, y_pred=output, sample_weight=weight, training=False)
             said = self.module.compute_metrics(x, y, output, sample_weight=weight)
-        self._said = {name: float(_array(value)) for name, value in said.items() if name != "loss"}
+        self._said = {name: _number(name, value) for name, value in said.items() if name != "loss"}
         return Outcome(_array(loss), map_arrays(_array, output), _labels(y))
 
-    def metrics(self, batch: Any, is_weighted: bool) -> dict[str, Callable]:
+    def metrics(self, batch: Any, is_weighted: bool) -> dict[str, Metric]:
         """Those that the model was compiled with, by name. A classification's accuracy is the job's own."""
-        model, outcome = self.module, self.evaluate(batch)
-        names = list(self._said)
-        for group in model.metrics:
-            if is_weighted and getattr(group, "_user_weighted_metrics", None):
-                raise TrainingError("weighted_metrics are no means over examples: compile with metrics= alone")
-            for metric in getattr(group, "metrics", ()):
-                if type(metric).result is not keras.metrics.Mean.result:
-                    raise TrainingError(
-                        f"the metric {metric.name} is no mean over examples, so workers cannot add up their parts: "
-                        "leave it out of compile()"
-                    )
-        if classes_of(outcome):
-            names = [name for name in names if name != ACCURACY]
-        found: dict[str, Callable] = {}
-        for name in names:
-            plain = _NO_NAME.sub("_", name)
-            if plain in found:
-                raise TrainingError(
-                    f"two metrics come to the name {plain}: give them other ones, of letters, digits, _, - and ."
-                )
-            found[plain] = lambda output, target, name=name: self._said[name]
-        return found
+        outcome = self.evaluate(batch)
+        if is_weighted and any(getattr(group, "_user_weighted_metrics", None) for group in self.module.metrics):
+            raise TrainingError("weighted_metrics are no means over examples: compile with metrics= alone")
+        return compiled(self.module, lambda: self._said, classes_of(outcome) > 0)
 
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no number."""
@@ -313,7 +296,6 @@ def _torch(model: keras.Model, trained: list) -> Callable:
     return forward_and_back
 
 
-_NO_NAME = re.compile("[^A-Za-z0-9_.-]")  # of what a metric's name is not made
 _BACKENDS = {"tensorflow": _tensorflow, "torch": _torch}
 
 
@@ -336,6 +318,15 @@ def _array(tensor: Any) -> numpy.ndarray:
 def _parts(batch: tuple) -> tuple[Any, Any, Any]:
     """(x, y, sample_weight); None of what it has not."""
     return (*batch, None, None)[:3]
+
+
+def _number(name: str, value: Any) -> float:
+    array = _array(value)
+    if array.size != 1:
+        raise TrainingError(
+            f"the metric {name} is {array.size} numbers: give it one threshold, or leave it out of compile()"
+        )
+    return float(array.reshape(()))
 
 
 def _labels(y: Any) -> Any:

@@ -6,7 +6,7 @@ No callback is called: the steps of a job are computed by many processes at once
 from __future__ import annotations
 
 import sys
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple
 
 import keras
 
@@ -30,16 +30,16 @@ class _Training(NamedTuple):
 
     settings: Mapping[str, Any]  # keys of the job file, without callbacks
     examples: int
-    comparable: Sequence[str]
+    comparable: Mapping[str, str]
 
 
 def settings_of_callbacks(
-    callbacks: Any, given: Mapping[str, Any], examples: int, comparable: Sequence[str]
+    callbacks: Any, given: Mapping[str, Any], examples: int, comparable: Mapping[str, str]
 ) -> dict[str, Any]:
     """Keys of the job file that do the same. Raises TrainingError for a callback for which there are none.
 
     given: the job's keys without callbacks; those of training.optimizer are among the result if they change.
-    comparable: by what evaluations can be compared, of "loss" and "accuracy"; nothing where there are none.
+    comparable: by what evaluations can be compared, with "min" or "max"; nothing where there are none.
     """
     training = _Training(given, examples, comparable)
     if isinstance(callbacks, keras.callbacks.Callback):
@@ -100,13 +100,14 @@ def _learning_rate(callback: Any, training: _Training) -> dict[str, Any]:
 
 
 def _metric_of(callback: Any, training: _Training) -> str:
-    """What evaluations are to be compared by: of "loss" and "accuracy"."""
-    name, more = type(callback).__name__, {"loss": "min", "accuracy": "max"}
+    """What evaluations are to be compared by."""
+    name = type(callback).__name__
     metric = {"acc": "accuracy"}.get(callback.monitor[4:], callback.monitor[4:])
     if not callback.monitor.startswith("val_") or metric not in training.comparable:
         known = " or ".join(f"val_{one}" for one in training.comparable)
         known = f"monitor {known}" if known else "give validation_data= or validation_split=, and monitor val_loss"
         raise TrainingError(f"{name} monitors {callback.monitor}, by which no job compares evaluations: {known}")
-    if callback.mode not in ("auto", more[metric]):
-        raise TrainingError(f"{name} has mode={callback.mode!r}, but of {callback.monitor} it is {more[metric]!r}")
+    mode = training.comparable[metric]
+    if callback.mode not in ("auto", mode):
+        raise TrainingError(f"{name} has mode={callback.mode!r}, but of {callback.monitor} it is {mode!r}")
     return metric

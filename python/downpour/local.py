@@ -48,7 +48,7 @@ class Local(Mode):
         self._optimizer = LocalOptimizer(optimizer, run.model.variables, memory, steps)
         self._evaluates_every = run.settings.get("training.evaluateEveryEpochs", 1)
         self._job_steps = steps
-        self._stop = EarlyStop(section(run.settings, "training.stopEarly") or None, memory)
+        self._stop = EarlyStop(section(run.settings, "training.stopEarly") or None, run.metrics, memory)
         return memory
 
     def row_source(self, run: Run) -> LocalTables:
@@ -89,7 +89,7 @@ class Local(Mode):
         entry = {"evalLoss": sums.loss / count}
         if run.classes:
             entry["evalAccuracy"] = sums.correct / count
-        return {**entry, **{name: value / count for name, value in zip(run.metrics, sums.metrics or [])}}
+        return {**entry, **run.values_of(sums.metrics or [], count)}
 
     def trained(self, sums: Sums) -> None:
         self._sums.loss += sums.loss

@@ -221,7 +221,8 @@ class Work(Mode):
                 self._answers = "evaluated"
                 sums = run.evaluated(request["evaluate"]["batches"])
                 answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
-                self._answer({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
+                of_metrics = [finite(value) for metric in sums.metrics or [] for value in metric]
+                self._answer({"evaluated": {**answer, "metricSums": of_metrics}})
             elif "finish" in request:
                 return self._finish(request["finish"]["history"])
             else:
@@ -298,6 +299,7 @@ def places(stack: traceback.StackSummary) -> list[str]:
 def description(run: Run) -> dict[str, Any]:
     """The model and its data, as a tool or a worker is told."""
     from downpour import __version__
+    from downpour.own_metrics import described
 
     run.model.readers.check_begun()
     return {
@@ -306,7 +308,7 @@ def description(run: Run) -> dict[str, Any]:
         "classes": run.classes,
         "trainExamples": run.train.count,
         "evalExamples": run.evaluation.count if run.evaluation else 0,
-        "metrics": list(run.metrics),
+        "metrics": [described(name, metric) for name, metric in run.metrics.items()],
         "tables": [table.to_json() for table in run.model.readers.tables],
         "knowsKeys": run.keys is not None,
     }

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, 
 
 import numpy
 
-from downpour import metrics as own
+from downpour import own_metrics as own
 from downpour.errors import MisuseError, TrainingError
 from downpour.examples import Examples, explaining_types
 from downpour.job_settings import beaten_by
 from downpour.local_tables import LocalTable
+from downpour.metrics import Judged
 from downpour.tables import Rows, keys_by_table
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Sums:
     loss: float = 0.0
     correct: int = 0
     examples: int = 0
-    metrics: Optional[list[float]] = None
+    metrics: Optional[list[numpy.ndarray]] = None  # of each, in the order of Run.metrics
 
 
 class Run:
@@ -70,7 +71,7 @@ class Run:
         train: Examples,
         evaluation: Optional[Examples],
         evaluate: Optional[Callable[[Any], Outcome]],
-        metrics: Optional[Mapping[str, Callable]],
+        metrics: Optional[Mapping[str, Any]],
         settings: Mapping[str, Any],
         keys: Optional[Callable[[Any], Any]] = None,
     ) -> None:
@@ -109,8 +110,8 @@ class Run:
             with model.evaluating(), explaining_types("eval", batch):
                 outcome = self._evaluate(batch)
                 _, _, sums = self._judge(outcome, len(numbers))
-                for name, value in zip(self.metrics, sums):
-                    own.check_share(name, value / len(numbers))
+                for name, value in self.values_of(sums, len(numbers)).items():
+                    own.check_share(name, value)
         is_judged = outcome is not None and own.ACCURACY not in self.metrics  # else the user's own stands in its place
         self.classes = classes_of(outcome) if is_judged else 0
         if self.keys is not None and not model.readers.tables:
@@ -217,13 +218,17 @@ class Run:
                 sums.metrics = [one + other for one, other in zip(sums.metrics, metrics)]
         return sums
 
-    def _judge(self, outcome: Outcome, count: int) -> tuple[float, int, list[float]]:
+    def values_of(self, sums: Sequence[numpy.ndarray], count: int) -> dict[str, float]:
+        """The metrics' values, of their sums over `count` examples."""
+        return {name: metric.value(own, count) for (name, metric), own in zip(self.metrics.items(), sums)}
+
+    def _judge(self, outcome: Outcome, count: int) -> tuple[float, int, list[numpy.ndarray]]:
         """The sums of loss, correct answers and metrics over the examples of one batch."""
         self.model.check_loss(outcome.loss)
         if self.metrics and outcome.output is None:
             raise TrainingError("metrics are functions of (output, target): let step return (loss, output, target)")
-        values = {name: function(outcome.output, outcome.target) for name, function in self.metrics.items()}
-        metrics = [own.sum_of(name, value, count) for name, value in values.items()]
+        judged = [Judged(name, outcome.output, outcome.target, count) for name in self.metrics]
+        metrics = [metric.sums(batch) for metric, batch in zip(self.metrics.values(), judged)]
         correct = 0
         if self.classes:
             output, target = _numpy(outcome.output), _numpy(outcome.target)

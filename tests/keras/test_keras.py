@@ -77,6 +77,24 @@ _, history = downpour.keras.fit(
     model, x, y, sample_weight=weight, validation_data=(x, y, weight), epochs=2, batch_size=120)
 print(json.dumps([history[-1], model.evaluate(x, y, 120, 0, weight, return_dict=True)]))
 """
+# What is no mean: of all examples at once by Keras, and of batches of 16 by the job, the last of which has one example.
+SUMMED = """
+import json, os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import keras, numpy, downpour.keras
+draws = numpy.random.default_rng(1)
+x = draws.standard_normal((97, 6)).astype("float32")
+y = (x[:, :1] + draws.standard_normal((97, 1)) > 0).astype(sys.argv[1])
+keras.utils.set_random_seed(3)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, "sigmoid")])
+kinds = keras.metrics
+model.compile("sgd", "binary_crossentropy", metrics=[
+    "mae", kinds.AUC(20_000, name="auc"), kinds.Precision(name="sure"), kinds.Recall(0.4, name="found"),
+    kinds.RootMeanSquaredError(name="root"), kinds.BinaryAccuracy(name="accuracy")])
+stop = keras.callbacks.EarlyStopping("val_auc", patience=5)
+_, history = downpour.keras.fit(model, x, y, validation_data=(x, y), epochs=2, batch_size=16, callbacks=[stop])
+print(json.dumps([history[-1], model.evaluate(x, y, 97, 0, return_dict=True)]))
+"""
 TRAIN_PARTS = PARTS + """
 pick = lambda data, rows: ({name: value[rows] for name, value in data.items()} if isinstance(data, dict) else
                            [value[rows] for value in data])
@@ -85,13 +103,19 @@ for step in range(30):
     model.fit(pick(x, rows), pick(y, rows), sample_weight=weight[rows], batch_size=16, verbose=0)
 numpy.savez(sys.argv[2], *[keras.ops.convert_to_numpy(v) for v in model.variables if "float" in v.dtype])
 """
+ONE = """model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(1, 'sigmoid')])
+y = (y > 0).astype('float32')[:, None]; options['validation_data'] = (x, y)
+"""
 REFUSALS = [
     ("model = keras.Sequential([keras.layers.Dense(3)])", "the model is not built or not compiled"),
     ("model.compile('rmsprop', 'mse')", "parameter servers have no RMSprop as Keras has it"),
     ("model.compile(keras.optimizers.Adam(amsgrad=True), 'mse')", "no Adam with amsgrad=True: leave that out"),
     ("model.compile(keras.optimizers.SGD(clipnorm=1.0), 'mse')", "no SGD with clipnorm=1.0"),
-    ("model.compile('sgd', 'mse', metrics=[keras.metrics.RootMeanSquaredError()])",
-     "the metric root_mean_squared_error is no mean over examples"),
+    (ONE + "model.compile('sgd', 'mse', metrics=[keras.metrics.R2Score()])",
+     "the metric r2_score is no mean over examples"),
+    (ONE + "model.compile('sgd', 'mse', metrics=[keras.metrics.AUC(curve='PR')])", "auc.* is an AUC of the curve PR"),
+    (ONE + "model.compile('sgd', 'mse', metrics=[keras.metrics.Precision([0.2, 0.5])])",
+     "is 2 numbers: give it one threshold"),
     ("own = keras.metrics.MeanMetricWrapper; model.compile('sgd', 'mse', metrics=[own("
      "keras.losses.mean_absolute_error, name=name) for name in ('a b', 'a+b')])",
      "two metrics come to the name a_b: give them other ones, of letters, digits, _"),
@@ -168,13 +192,26 @@ class KerasTest(ChildTest):
                     for name, value in evaluated.items():
                         self.assertAlmostEqual(history[name], value, delta=1e-4, msg=name)
 
+    def test_what_is_no_mean_is_that_of_all_examples(self):
+        for backend in BACKENDS:
+            self.environment["KERAS_BACKEND"] = backend
+            for labels in ("float32", "int64"):
+                with self.subTest(backend=backend, labels=labels):
+                    self.write(SUMMED)
+                    history, evaluated = json.loads(self.alone(labels).splitlines()[-1])
+                    self.assertEqual(set(history) - {"epoch", "loss", "evalLoss"}, set(evaluated) - {"loss"})
+                    evaluated["evalLoss"] = evaluated.pop("loss")
+                    for name, value in evaluated.items():
+                        self.assertAlmostEqual(history[name], value, delta=2e-3 if name == "auc" else 1e-5, msg=name)
+
     def test_what_is_described_and_evaluated(self):
         for backend in BACKENDS:
             self.environment["KERAS_BACKEND"] = backend
             with self.subTest(backend=backend):
                 self.task()
                 description, initial, _ = self.describe("adam")
-                self.assertEqual((description["classes"], description["metrics"]), (3, ["top"]))
+                self.assertEqual((description["classes"], description["metrics"]), (3, [
+                    {"name": "top", "kind": "mean", "better": "more"}]))
                 self.assertEqual(description["settings"]["training.optimizer"]["name"], "adam")
                 worker = self.work("adam")
                 before = {name: worker.parameter(name).copy() for name in worker.names}

@@ -81,7 +81,7 @@ from downpour.keras_callbacks import settings_of_callbacks
 given = {"training.epochs": 3, "training.batchSize": 16, "training.optimizer": {"name": "sgd", "learningRate": 0.05}}
 for made in json.load(open(sys.argv[2])):
     callback = eval("keras.callbacks." + made)
-    print(json.dumps(settings_of_callbacks([callback], given, 120, ["loss", "accuracy"])))
+    print(json.dumps(settings_of_callbacks([callback], given, 120, {"loss": "min", "accuracy": "max"})))
 """
 SCHEDULES = [
     "ExponentialDecay(0.1, 20, 0.7)", "ExponentialDecay(0.1, 20, 0.7, staircase=True)", "CosineDecay(0.1, 50)",
@@ -111,7 +111,9 @@ REFUSALS = [
     ("options['callbacks'] = c.ReduceLROnPlateau()", "a ReduceLROnPlateau, .*: give optimizer= with a sc"),
     ("options['callbacks'] = [c.EarlyStopping('loss')]",
      "EarlyStopping monitors loss, by which no job compares evaluations: monitor val_loss or val_accuracy"),
-    ("options['callbacks'] = [c.EarlyStopping('val_top', mode='max')]", "monitors val_top, .*: monitor v"),
+    ("options['callbacks'] = [c.EarlyStopping('val_nothing')]", "monitors val_nothing, .*: monitor val_loss or "),
+    ("model.compile('sgd', 'mse', metrics=['mae'])\n"
+     "options['callbacks'] = [c.EarlyStopping('val_mae', mode='max')]", "mode='max', but of val_mae it is 'min'"),
     ("model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(3)]); model.compile('sgd', 'mse')\n"
      "y = x[:, :3]; options['validation_data'] = (x, y)\noptions['callbacks'] = c.EarlyStopping('val_accuracy')",
      "no job compares .*: monitor val_loss$"),

@@ -136,7 +136,7 @@ class FitTest(ChildTest):
         shapes = {variable["name"]: variable["shape"] for variable in description["variables"]}
         self.assertEqual((shapes["conv.weight"], shapes["scale"]), ([4, 1, 3, 3], []))
         numbers = [description[name] for name in ("classes", "trainExamples", "evalExamples", "metrics", "version")]
-        self.assertEqual(numbers, [3, 200, 50, ["second"], "0.1.0"])
+        self.assertEqual(numbers, [3, 200, 50, [{"name": "second", "kind": "mean"}], "0.1.0"])
         settings = description["settings"]
         optimizer = settings.pop("training.optimizer")
         self.assertEqual(settings, {"training.epochs": 2, "training.batchSize": 16})
@@ -205,7 +205,8 @@ class FitTest(ChildTest):
 """
         task.write_text(TASK.partition("metrics={")[0] + given)
         description, _, _ = self.describe("sgd")
-        self.assertEqual((description["classes"], description["metrics"]), (0, ["accuracy", "each", "column"]))
+        self.assertEqual((description["classes"], description["metrics"]), (0, [
+            {"name": name, "kind": "mean"} for name in ("accuracy", "each", "column")]))
         worker, reference = self.work("sgd"), Reference(self.folder, "sgd")
         with torch.no_grad():
             output, target = reference.model.eval()(reference.x[:30]), reference.y[:30]

@@ -172,7 +172,7 @@ class JobTest(ProcessTest):
         """A module that is imported later takes its name in the package, and the function is gone."""
         modules = {path.stem for path in pathlib.Path(PACKAGE, "downpour").glob("*.py")}
         self.assertIn("training", modules)
-        self.assertEqual(modules & set(downpour.__all__), {"data"})
+        self.assertEqual(modules & set(downpour.__all__), {"data", "metrics"})
 
     def test_a_folder_without_a_job(self):
         job = downpour.Job(self.folder / "nothing", tool=TOOL)

@@ -52,11 +52,15 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
                                                    ", this program of " DOWNPOUR_VERSION,
                                                    ": install the one of this release"));
   }
-  const Json python = {
-      {"module", code.module}, {"sha256", Sha256Of({archive})}, {"bytes", archive.size()}, {"args", code.args}};
+  const Json& metrics = description.at("metrics");
+  const Json python = {{"module", code.module},
+                       {"sha256", Sha256Of({archive})},
+                       {"bytes", archive.size()},
+                       {"args", code.args},
+                       {"metrics", metrics}};
   PythonJob job;
   job.archive = archive;
-  job.metrics = description.at("metrics").get<std::vector<std::string>>();
+  for (const Json& metric : metrics) job.metrics.push_back(metric.at("name").get<std::string>());
   job.takes_one_example = description.value("takesOneExample", true);
   job.entries = {JobEntry("python", python), JobEntry("model.variables", description.at("variables")),
                  JobEntry("model.classes", description.at("classes")),

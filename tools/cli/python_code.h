@@ -45,7 +45,7 @@ std::string WhyNoCode(const PythonCode& code);
 struct PythonJob {
   std::vector<std::string> entries;   // that beat the file: the model, its data, the code
   std::vector<std::string> defaults;  // that the file beats: what downpour.fit was told
-  std::vector<std::string> metrics;   // that the code computes
+  std::vector<std::string> metrics;   // that the code computes, by name
   bool takes_one_example = true;      // in a batch, as far as that was tried; batch norm needs two
   Payload archive = {};               // of the code, as GatherCode makes it
 };

@@ -21,6 +21,7 @@
 #include "schema/bounded_json.h"
 #include "schema/text.h"
 #include "worker/python/question_size.h"
+#include "worker/python/ready_code.h"
 
 namespace downpour {
 namespace {
@@ -32,11 +33,6 @@ constexpr int kTimeToBeSeenMs = 5000;   // on a busy machine, from the end of it
 constexpr int kMostDepth = 32;          // levels of what it says
 constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
 constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 bool IsSet(const Json& object, const char* key) {
   const auto found = object.find(key);

@@ -111,7 +111,7 @@ class PythonComputer::Session {
     }
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
-    session->metric_places_ = PlacesOf(job.training.metrics, *ready);
+    session->metric_places_ = *PlacesOf(job.training.metrics, *ready);
     session->knows_keys_ = ready->value("knowsKeys", Json()) == true;
     const Json arithmetic = ready->value("arithmetic", Json());
     session->arithmetic_ = arithmetic.is_string() ? CleanText(arithmetic.get<std::string>(), 256) : "";
@@ -282,8 +282,10 @@ class PythonComputer::Session {
                         .correct = std::min(CountOf(said, "correct"), examples),
                         .examples = examples};
     const Json sums = ArrayOf(said, "metricSums");
-    for (const size_t place : metric_places_) {
-      evaluated.metric_sums.push_back(place < sums.size() ? NumberOf(sums[place]) : kUndefined);
+    for (const MetricPlace& place : metric_places_) {
+      for (size_t i = place.first; i < place.first + place.sums; ++i) {
+        evaluated.metric_sums.push_back(i < sums.size() ? NumberOf(sums[i]) : kUndefined);
+      }
     }
     return evaluated;
   }
@@ -394,8 +396,8 @@ class PythonComputer::Session {
   const SliceGrid grid_;
   const ChildMemory memory_;
   GradientSlicer slicer_;
-  std::optional<LocalSteps> local_;    // where the job has them
-  std::vector<size_t> metric_places_;  // of the job's metrics, among those of the code
+  std::optional<LocalSteps> local_;         // where the job has them
+  std::vector<MetricPlace> metric_places_;  // of the job's metrics, in their order
   std::string arithmetic_;
   std::set<SliceId> missing_;  // never loaded
   CachedCode code_;            // which stays as long as this

@@ -1,11 +1,13 @@
 #include "worker/python/ready_code.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "job/job_names.h"
+#include "runtime/metrics.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -51,16 +53,36 @@ uint64_t CountOf(const Json& json, const char* key) {
   return found != json.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
+std::string TextOf(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 Json ArrayOf(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_array() ? *found : Json::array();
 }
 
-std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const Json& ready) {
-  const Json known = ArrayOf(ready, "metrics");
-  std::vector<size_t> places;
+absl::StatusOr<std::vector<MetricPlace>> PlacesOf(const std::vector<MetricSpec>& metrics, const Json& ready) {
+  std::vector<std::pair<MetricSpec, MetricPlace>> known;
+  size_t first = 0;
+  for (const Json& said : ArrayOf(ready, "metrics")) {
+    const std::string kind = said.is_object() ? TextOf(said, "kind") : "";
+    const auto named = std::ranges::find(kOwnMetrics, kind, &Named<MetricKind>::name);
+    if (named == std::end(kOwnMetrics)) continue;
+    const MetricSpec metric = {.kind = named->value, .name = TextOf(said, "name")};
+    const MetricPlace& place = known.emplace_back(metric, MetricPlace{first, CountMetricSums({metric})}).second;
+    first += place.sums;
+  }
+  std::vector<MetricPlace> places;
   for (const MetricSpec& metric : metrics) {
-    places.push_back(static_cast<size_t>(std::find(known.begin(), known.end(), NameOf(metric)) - known.begin()));
+    const auto found = std::ranges::find_if(
+        known, [&](const auto& one) { return one.first.name == metric.name && one.first.kind == metric.kind; });
+    if (found == known.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the Python code computes no metric ", metric.name, " that is a ",
+                                                     NameIn(kOwnMetrics, metric.kind), ", as training.metrics has"));
+    }
+    places.push_back(found->second);
   }
   return places;
 }
@@ -86,13 +108,7 @@ absl::Status CheckMakesModel(const Json& ready, const ModelSpec& model) {
 
 absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
   if (absl::Status status = CheckMakesModel(ready, job.model); !status.ok()) return status;
-  const std::vector<size_t> places = PlacesOf(job.training.metrics, ready);
-  const size_t known = ArrayOf(ready, "metrics").size();
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] < known) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the Python code computes no metric ",
-                                                   NameOf(job.training.metrics[i]), ", as training.metrics has"));
-  }
+  if (const auto places = PlacesOf(job.training.metrics, ready); !places.ok()) return places.status();
   const std::pair<const char*, int64_t> counts[] = {{"trainExamples", job.data.train_examples},
                                                     {"evalExamples", job.data.eval_examples}};
   for (const auto& [key, submitted] : counts) {

@@ -16,8 +16,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-const StopEarlySpec kByLoss = {.metric = "loss", .patience = 2, .min_delta = 0.125};
-const StopEarlySpec kByAccuracy = {.metric = "accuracy", .patience = 2, .min_delta = 0};
+TrainingSpec By(const std::string& metric, double min_delta) {
+  TrainingSpec training;
+  training.stop_early = StopEarlySpec{.metric = metric, .patience = 2, .min_delta = min_delta};
+  return training;
+}
+const TrainingSpec kByLoss = By("loss", 0.125), kByAccuracy = By("accuracy", 0);
 
 TEST(EarlyStopTest, CountsEvaluationsSinceTheBest) {
   EarlyStop early;
@@ -35,6 +39,18 @@ TEST(EarlyStopTest, MoreIsBetterOfAccuracy) {
   EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.6, 2, &early));
   EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.6, 3, &early));
   EXPECT_TRUE(CountsAgainst(kByAccuracy, 0.1, 4, &early));
+}
+
+TEST(EarlyStopTest, GoesByWhatPythonCodeSaysIsBetter) {
+  TrainingSpec training = By("recall", 0);
+  training.metrics = {{.kind = MetricKind::kRatio, .name = "recall", .better = Better::kMore}};
+  EarlyStop early;
+  EXPECT_FALSE(CountsAgainst(training, 0.5, 1, &early));
+  EXPECT_FALSE(CountsAgainst(training, 0.6, 2, &early));
+  EXPECT_EQ(early.best, 0.6);
+  training.metrics[0].better = Better::kLess;
+  EXPECT_FALSE(CountsAgainst(training, 0.7, 3, &early));
+  EXPECT_TRUE(CountsAgainst(training, 0.8, 4, &early));
 }
 
 TEST(EarlyStopTest, AnEpochCountsOnce) {

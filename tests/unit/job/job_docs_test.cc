@@ -53,7 +53,11 @@ data:
   train: {images: a, labels: b}
 )";
 constexpr char kLeastOfPython[] = R"(name: least
-python: {module: t, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad, bytes: 3}
+python:
+  module: t
+  sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad
+  bytes: 3
+  metrics: [{name: m}]
 model: {variables: [{name: v, shape: []}], initializeFrom: f}
 data: {format: python, trainExamples: 1}
 )";
@@ -81,7 +85,7 @@ const std::map<std::string, int> kLayerOf = {{"dense", 0},    {"activation", 1},
                                              {"multiply", 4}, {"dot", 5},        {"concat", 6},  {"embedding", 0}};
 
 const char* LeastFor(const std::string& key) {
-  if (absl::StartsWith(key, "model.variables")) return kLeastOfPython;
+  if (absl::StartsWith(key, "model.variables") || absl::StartsWith(key, "python.metrics")) return kLeastOfPython;
   if (absl::StartsWith(key, "model.table") || absl::StrContains(key, ".embedding")) return kLeastOfTables;
   const bool of_records = absl::StartsWith(key, "data.columns") || absl::StartsWith(key, "data.label") ||
                           key == "data.skip" || key == "data.blockExamples" || key == "data.order" ||

@@ -63,6 +63,25 @@ TEST(JobPythonTest, TheCanonicalTextIsTheSameJob) {
   EXPECT_THAT(PlanDifferences(job, *again), IsEmpty());
 }
 
+TEST(JobPythonTest, MetricsAreOfTheKindThatTheCodeSays) {
+  const JobFileResult own = ParseOwn(
+      {"python.metrics=[{name: f1, kind: ratio, better: more}, {name: clicks, kind: auc}, {name: size}]",
+       "training.metrics=[size, clicks, f1, accuracy]", "training.stopEarly.metric=f1", "checkpoint.best=clicks"});
+  ASSERT_TRUE(own.ok()) << ToString(own.errors.front());
+  const std::vector<MetricSpec> wanted = {{.kind = MetricKind::kMean, .name = "size"},
+                                          {.kind = MetricKind::kAuc, .name = "clicks"},
+                                          {.kind = MetricKind::kRatio, .name = "f1", .better = Better::kMore},
+                                          {.kind = MetricKind::kMean, .name = "accuracy"}};
+  EXPECT_EQ(own.job.training.metrics, wanted);
+  EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(own.job)), own.job);
+  EXPECT_THAT(PlanDifferences(own.job, ParseOwn().job), IsEmpty()) << "metrics do not belong to the plan";
+  EXPECT_THAT(FirstError({"training.stopEarly.metric=f1"}), HasSubstr("training.stopEarly.metric"));
+  EXPECT_THAT(FirstError({"python.metrics=[{name: a}, {name: a, kind: auc}]"}), HasSubstr("two metrics are named a"));
+  EXPECT_THAT(FirstError({"python.metrics=[{name: a, kind: auc, better: less}]"}),
+              HasSubstr("means something only with kind: mean or ratio"));
+  EXPECT_THAT(FirstError({"python.metrics=[{name: a, kind: logLoss}]"}), HasSubstr("python.metrics.0.kind"));
+}
+
 TEST(JobPythonTest, TheModelMayHaveTables) {
   const std::vector<std::string> tables = {"model.tables=[{name: users, width: 8, optimizer: {name: sgd}}]",
                                            "model.tableBuckets=5"};

@@ -167,14 +167,40 @@ TEST(MetricsTest, AnExampleOfNoWeightIsNotLookedAt) {
 }
 
 TEST(MetricsTest, LessShortfallIsBetter) {
-  for (const char* more_is_better : {"accuracy", "top5", "auc"}) {
-    EXPECT_LT(Shortfall(more_is_better, 0.9), Shortfall(more_is_better, 0.8)) << more_is_better;
+  const std::vector<MetricSpec> metrics = {{MetricKind::kTopK, 5},
+                                           {MetricKind::kLogLoss},
+                                           {MetricKind::kRmse},
+                                           {MetricKind::kAuc},
+                                           {MetricKind::kCalibration},
+                                           {MetricKind::kCalibrationError},
+                                           {MetricKind::kAuc, 0, "clicks"},
+                                           {MetricKind::kRmse, 0, "stars"},
+                                           {MetricKind::kRatio, 0, "recall", Better::kMore},
+                                           {MetricKind::kMean, 0, "distance", Better::kLess}};
+  const auto shortfall = [&](const char* name, double value) { return Shortfall(metrics, name, value); };
+  for (const char* more_is_better : {"accuracy", "top5", "auc", "clicks", "recall"}) {
+    EXPECT_LT(shortfall(more_is_better, 0.9), shortfall(more_is_better, 0.8)) << more_is_better;
   }
-  for (const char* less_is_better : {"loss", "logLoss", "rmse", "calibrationError"}) {
-    EXPECT_LT(Shortfall(less_is_better, 0.8), Shortfall(less_is_better, 0.9)) << less_is_better;
+  for (const char* less_is_better : {"loss", "logLoss", "rmse", "calibrationError", "stars", "distance"}) {
+    EXPECT_LT(shortfall(less_is_better, 0.8), shortfall(less_is_better, 0.9)) << less_is_better;
   }
-  EXPECT_LT(Shortfall("calibration", 0.9), Shortfall("calibration", 1.2));
-  EXPECT_LT(Shortfall("calibration", 1.1), Shortfall("calibration", 0.8));
+  EXPECT_LT(shortfall("calibration", 0.9), shortfall("calibration", 1.2));
+  EXPECT_LT(shortfall("calibration", 1.1), shortfall("calibration", 0.8));
+  const std::vector<MetricSpec> own = {{MetricKind::kMean, 0, "accuracy"}};
+  EXPECT_LT(Shortfall(own, "accuracy", 0.9), Shortfall(own, "accuracy", 0.8)) << "in the place of the job's";
+}
+
+TEST(MetricsTest, WhatPythonCodeSumsUpHasTheValueOfItsKind) {
+  const std::vector<MetricSpec> metrics = {{MetricKind::kMean, 0, "distance"},
+                                           {MetricKind::kRatio, 0, "recall"},
+                                           {MetricKind::kRatio, 0, "nothing"},
+                                           {MetricKind::kRmse, 0, "stars"}};
+  ASSERT_EQ(CountMetricSums(metrics), 6U);
+  const auto values = MetricValues(metrics, {8, 3, 4, 0, 0, 36}, 4);
+  EXPECT_EQ(values[0], (std::pair<std::string, double>("distance", 2)));
+  EXPECT_EQ(values[1], (std::pair<std::string, double>("recall", 0.75)));
+  EXPECT_TRUE(std::isnan(values[2].second)) << "no sum to divide by";
+  EXPECT_EQ(values[3], (std::pair<std::string, double>("stars", 3)));
 }
 
 TEST(MetricsTest, ValuesHaveTheirNamesAndOrder) {
