@@ -60,8 +60,8 @@ class Rows:
             raise TrainingError(f"the data are described by texts, numbers, lists and dicts: {error}") from error
         self._tool = tool
         self._reader: Optional[_Reader] = None
-        self._open()
-        said = self._reader.said
+        self._said: Optional[dict] = None  # by the first child; any other must say the same
+        said = self._said = self._open().said
         columns = tuple(Column(**column) for column in said["columns"])
         self._length = said["rows"]
         self._columns = columns
@@ -117,7 +117,10 @@ class Rows:
         """
         import numpy
 
-        values = self._open().read(numpy.asarray(numbers, numpy.uint64), self._columns)
+        places = numpy.asarray(numbers, numpy.uint64)
+        if places.ndim != 1:
+            raise TrainingError(f"the numbers of rows are an array of {places.ndim} dimensions: give a list of numbers")
+        values = self._open().read(places, self._columns)
         arrays = [array[:, 0] if column.width == 1 else array for column, array in zip(self._columns, values)]
         labels = None if self.label is None else arrays.pop()
         inputs: Any
@@ -144,7 +147,10 @@ class Rows:
     def _open(self) -> _Reader:
         """The child of this process. What another process has forked needs one of its own."""
         if self._reader is None or self._reader.process != os.getpid():
-            self._reader = _Reader(self._question, self._tool)
+            reader = _Reader(self._question, self._tool)
+            if self._said not in (None, reader.said):
+                raise ToolError("the files have other rows than when they were opened: open them again", 1)
+            self._reader = reader
         return self._reader
 
     def __getstate__(self) -> dict:
@@ -173,26 +179,36 @@ class _Reader:
 
     def read(self, numbers: Any, columns: Sequence[Column]) -> list:
         """An array [n, width] of each column."""
-        import numpy
-
         if len(numbers) > _MOST_ASKED:
             raise TrainingError(f"{len(numbers)} rows are more than {_MOST_ASKED} at once: ask for fewer")
         with self._lock:
-            self._tell(len(numbers).to_bytes(4, sys.byteorder) + numbers.tobytes())
-            wrong = int.from_bytes(self._hear(4), sys.byteorder)
-            if wrong:
-                raise ToolError(bytes(self._hear(wrong)).decode(errors="replace"), 1)
-            arrays = [numpy.empty((len(numbers), column.width), column.type) for column in columns]
-            for array in arrays:
-                self._fill(memoryview(array.reshape(-1)).cast("B") if array.size else memoryview(b""))
-            return arrays
+            try:
+                return self._ask(numbers, columns)
+            except ToolError:
+                raise
+            except BaseException:  # such as Ctrl-C: the rest of this answer would be taken for the next one
+                self.process = 0
+                self._ends()
+                raise
+
+    def _ask(self, numbers: Any, columns: Sequence[Column]) -> list:
+        import numpy
+
+        self._tell(len(numbers).to_bytes(4, sys.byteorder) + numbers.tobytes())
+        wrong = int.from_bytes(self._hear(4), sys.byteorder)
+        if wrong:
+            raise ToolError(bytes(self._hear(wrong)).decode(errors="replace"), 1)
+        arrays = [numpy.empty((len(numbers), column.width), column.type) for column in columns]
+        for array in arrays:
+            self._fill(memoryview(array.reshape(-1)).cast("B") if array.size else memoryview(b""))
+        return arrays
 
     def _tell(self, data: bytes) -> None:
         left = memoryview(data)
         try:
             while left:
                 left = left[self._child.stdin.write(left) :]
-        except OSError:
+        except (OSError, ValueError):  # the latter: another thread was interrupted, and has closed the pipes
             raise self._ended() from None
 
     def _hear(self, count: int) -> bytearray:
@@ -208,7 +224,7 @@ class _Reader:
             place = place[got:]
 
     def _ended(self) -> ToolError:
-        self.process = 0  # nobody's: whoever reads next needs another
+        self.process = 0  # whoever reads next starts another child
         code = self._child.wait()
         return ToolError(f"downpour data rows ended with {code} amid its work: what it printed says why", 1)
 
@@ -218,6 +234,7 @@ def _end(child: subprocess.Popen, process: int) -> None:
     child.stdin.close()
     child.stdout.close()
     if process == os.getpid():
+        child.kill()  # it may not see that the pipes are closed: processes that were forked have them, too
         child.wait()
     else:
         child.returncode = 0

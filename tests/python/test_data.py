@@ -119,6 +119,31 @@ class DataTest(unittest.TestCase):
         with self.assertRaisesRegex(downpour.ToolError, "people.csv"):
             rows.batch([4])
 
+    def test_a_child_that_is_replaced_reads_the_same_rows_or_says_so(self):
+        rows = self.people()
+        copy = pickle.dumps(rows)
+        (self.folder / "people.csv").write_text(PEOPLE + "70,cook,60,low\n")
+        with self.assertRaisesRegex(downpour.ToolError, "other rows than when they were opened"):
+            pickle.loads(copy).batch([0])
+
+    def test_an_answer_that_was_interrupted_is_not_taken_for_the_next(self):
+        rows = self.people()
+        hear = data._Reader._hear
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        data._Reader._hear = interrupted
+        self.addCleanup(setattr, data._Reader, "_hear", hear)
+        with self.assertRaises(KeyboardInterrupt):
+            rows.batch([4, 4])
+        data._Reader._hear = hear
+        self.same(rows.batch([0, 1])[0], [[20, 10.5], [30, 20]])
+
+    def test_rows_have_one_number_each(self):
+        with self.assertRaisesRegex(downpour.TrainingError, "an array of 2 dimensions"):
+            self.people().batch([[0, 1], [2, 3]])
+
     def test_so_many_records_may_be_left_out(self):
         (self.folder / "people.csv").write_text(PEOPLE.replace("40", "many"))
         self.assertEqual(len(self.people(skip=2)), 3)
@@ -170,8 +195,18 @@ class DataTest(unittest.TestCase):
         self.same(rows.batch([0])[1], [0])
         child = rows._reader._child.pid
         self.assertTrue(is_alive(child))
+        read, write = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pid = os.fork()
+        if pid == 0:  # it has the child's pipes, until it is told to end
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
         del rows
         self.assertFalse(is_alive(child))
+        os.close(write), os.close(read)
+        os.waitpid(pid, 0)
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_a_data_loader_reads_it(self):
