@@ -78,7 +78,8 @@ class Run:
         self.train = train
         self.evaluation = evaluation
         self.metrics = own.checked(metrics)
-        self.settings = beaten_by(settings, train.settings)
+        # Examples in any order lie in no blocks.
+        self.settings = beaten_by(settings, {} if settings.get("data.order") == "examples" else train.settings)
         self.classes = 0
         self.takes_one = True  # whether a batch of one example can be trained on, as far as that was tried
         self.model: Any = None

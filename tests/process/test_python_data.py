@@ -51,6 +51,14 @@ class PythonDataTest(OwnCodeTest):
         data = json.loads((self.job_dir / "python/job.json").read_text())["data"]
         self.assertEqual((data["trainExamples"], data["order"], data["blockExamples"]), (2100, "blocks", 128))
 
+    def test_the_program_and_the_job_file_may_want_examples_in_any_order(self):
+        of_program = TASK.replace("batch_size=16,", 'batch_size=16, job={"data.order": "examples"},')
+        for who, task, changes in (("program", of_program, {}), ("file", TASK, {"data": {"order": "examples"}})):
+            with self.subTest(who):
+                self.write_package(task, **changes)
+                code, _, err = self.tool("check", self.job_file, *self.code("--", str(self.folder)))
+                self.assertEqual((code, err), (0, ""))
+
     def test_a_row_that_cannot_be_read_is_named_before_anything_starts(self):
         lines = (self.folder / "train-0.csv").read_text().splitlines()
         (self.folder / "train-0.csv").write_text("\n".join([*lines[:9], "1,many,x,no", *lines[9:]]) + "\n")

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -85,19 +86,22 @@ absl::StatusOr<std::string> PathOfPackage(const std::string& uri, const std::str
   return absl::InvalidArgumentError(absl::StrCat("there is no file ", CleanText(path.string(), 400)));
 }
 
-// Those that nobody else says. A kind of optimizer brings its own numbers.
+// Those that nobody else says. A kind of optimizer brings its own numbers, and examples in any order lie in no blocks.
 std::vector<Override> DefaultsOfCode(const JobOptions& options, const std::vector<Override>& overrides) {
   std::vector<Override> defaults;
   if (options.of_code.defaults.empty()) return defaults;
   std::vector<std::string> entries;
   for (const Override& override : overrides) entries.push_back(override.entry);
-  const auto said = LoadJobFile(options.job_file, entries).origins;
+  const JobFileResult parsed = LoadJobFile(options.job_file, entries);
+  const std::map<std::string, std::string>& said = parsed.origins;
   const bool names_optimizer = said.contains("training.optimizer.name");
+  const bool has_no_blocks = said.contains("data.order") && parsed.job.data.order == DataOrder::kExamples;
   for (const std::string& entry : options.of_code.defaults) {
     const std::string key = entry.substr(0, entry.find('='));
     const auto at = said.lower_bound(key);
     const bool is_said = at != said.end() && (at->first == key || at->first.starts_with(key + "."));
     if (is_said || (names_optimizer && key.starts_with("training.optimizer."))) continue;
+    if (has_no_blocks && key == "data.blockExamples") continue;
     defaults.push_back({entry, kModuleOption});
   }
   return defaults;
