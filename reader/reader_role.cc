@@ -180,6 +180,7 @@ void ReaderRole::BeginWhatIsDue() {
 void ReaderRole::EndRoundIfComplete() {
   if (!in_round_ || pull_->under_way()) return;
   in_round_ = false;
+  pull_->TakePulled();  // a slice that moves from now on is asked in the next round
   if (round_of_ == PullRound::Of::kRows) {
     found_rows_.push_back({wanted_.front().number, RowsOf(parameters_)});
     wanted_.pop_front();
