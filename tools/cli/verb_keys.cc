@@ -32,6 +32,7 @@ int New(const KeysOptions& options, Streams streams) {
                  "\na worker's host         worker.secret, chief.public, ps.public"
                  "\nwho stops or scales it  client.secret, chief.public"
                  "\nwho looks at it alone   viewer.secret, chief.public"
+                 "\nwho predicts by it too  the same and ps.public; each ps's host then viewer.public"
                  "\n\nin a folder of their own (mode 700, its files 600), and no other secret. Next:\n\n"
                  "  downpour-chief --keys="
               << dir << " --listen=0.0.0.0:7000 --job=JOB.yaml --job_dir=DIR\n  downpour status --keys " << dir
