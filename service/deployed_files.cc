@@ -38,6 +38,7 @@ bool CutLive(std::string* origin) {
   absl::string_view rest(*origin);
   if (!absl::ConsumeSuffix(&rest, kLiveSuffix)) return false;
   *origin = std::string(rest);
+  CutSlashes(origin);  // runs/first/ becomes runs/first//live
   return true;
 }
 
@@ -72,10 +73,10 @@ bool HasCheckpoints(const std::string& path) {
   return fs::exists(path + "/" + kCheckpointsDir, error) || fs::exists(path + "/" + kManifestName, error);
 }
 
-// Whether a chief has said there where it listens.
+// Whether a chief has said there where it listens. A job's program may have put a pipe there, which nobody could read.
 bool HasChief(const std::string& path) {
   std::error_code error;
-  return fs::exists(ChiefPath(path), error);
+  return fs::is_regular_file(fs::symlink_status(ChiefPath(path), error));
 }
 
 // Nothing that is reached through a link: a job's program may have put one into its folder of the store.
