@@ -4,8 +4,8 @@
     inputs, labels = rows.batch([5, 0])           # arrays of NumPy
     downpour.fit(model, train=rows, loss=torch.nn.CrossEntropyLoss())
 
-A child process, `downpour data rows`, reads the files: none of them is held in memory. A dataset may be copied to other
-processes, as a DataLoader does; each has a child of its own, which ends with it.
+A child process, `downpour data rows`, reads the files: none of them is held in memory, apart from those of idx(). A
+dataset may be copied to other processes, as a DataLoader does; each has a child of its own, which ends with it.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Rows:
         self._columns = columns
         self._block = said["blockExamples"]
         self.fingerprint = said["fingerprint"]
+        """Of all their bytes: copies of the files have the same, however they are packed."""
         self.label = columns[-1] if said["hasLabel"] else None
         self.columns = columns if self.label is None else columns[:-1]
         """Of the inputs, in their order."""
