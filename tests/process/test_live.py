@@ -28,12 +28,15 @@ class Asking:
         test.addCleanup(self.end)
 
     def ask_on(self):
-        connection = Connection(self.test.address)
+        connection, is_kept = Connection(self.test.address), False
         while not self.ends.wait(self.pause):
             try:
                 status, _, body = connection.post(PREDICT, self.body)
-            except (OSError, http.client.HTTPException):  # a kept connection may end where others wait
-                connection = Connection(self.test.address)
+                is_kept = True
+            except (OSError, http.client.HTTPException) as error:
+                if not is_kept:
+                    self.errors.append(repr(error))
+                connection, is_kept = Connection(self.test.address), False  # a kept one may end where others wait
                 continue
             if status != 200:
                 self.errors.append((status, body[:300]))
@@ -45,9 +48,10 @@ class Asking:
 
     def wait_for_more(self, count=50):
         until = self.answers + count
-        while self.answers < until and not self.wrong:
+        while self.answers < until and not (self.wrong or self.errors) and self.thread.is_alive():
             threading.Event().wait(0.01)
         self.test.assertEqual((self.wrong, self.errors), ([], []))
+        self.test.assertGreaterEqual(self.answers, until, "its thread has raised")
 
     def end(self):
         self.ends.set()
