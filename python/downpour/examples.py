@@ -55,6 +55,7 @@ class Examples:
         if self.count < 1:
             raise TrainingError(f"{argument} has no example: give it one or more")
         self.settings = data.settings if self._makes_batches else {}  # of the job that trains on it
+        self.fingerprint = int(data.fingerprint, 16) if self._makes_batches else 0  # 0: of what cannot be told apart
 
     def batch(self, numbers: Sequence[int], seed: int) -> Any:
         """The batch of the examples of these numbers. All random draws from here on begin with `seed`."""

@@ -308,6 +308,7 @@ def description(run: Run) -> dict[str, Any]:
         "classes": run.classes,
         "trainExamples": run.train.count,
         "evalExamples": run.evaluation.count if run.evaluation else 0,
+        "dataFingerprints": [data.fingerprint for data in (run.train, run.evaluation) if data],
         "metrics": [described(name, metric) for name, metric in run.metrics.items()],
         "tables": [table.to_json() for table in run.model.readers.tables],
         "knowsKeys": run.keys is not None,

@@ -59,6 +59,19 @@ class PythonDataTest(OwnCodeTest):
                 code, _, err = self.tool("check", self.job_file, *self.code("--", str(self.folder)))
                 self.assertEqual((code, err), (0, ""))
 
+    def test_other_rows_are_refused_though_they_are_as_many(self):
+        self.write_package(TASK, training={"epochs": 2})
+        run = self.start_python_run(args=[str(self.folder)])
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.put("train-1", 700, 77)
+        again = self.start_python_run("--resume", "--set", "training.epochs=4", args=[str(self.folder)])
+        self.assertNotEqual(again.finish()[0], 0)
+        self.assertIn("the bytes of train of downpour.fit", again.said)
+        self.put("train-1", 700, 1)
+        again = self.start_python_run("--resume", "--set", "training.epochs=4", args=[str(self.folder)])
+        self.assertEqual(again.finish()[0], 0, again.said)
+        self.assertEqual(self.summary()["samplesCommitted"], 4 * 2100)
+
     def test_a_row_that_cannot_be_read_is_named_before_anything_starts(self):
         lines = (self.folder / "train-0.csv").read_text().splitlines()
         (self.folder / "train-0.csv").write_text("\n".join([*lines[:9], "1,many,x,no", *lines[9:]]) + "\n")

@@ -112,6 +112,10 @@ class PythonComputer::Session {
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
     session->metric_places_ = *PlacesOf(job.training.metrics, *ready);
+    for (const Json& one : ArrayOf(*ready, "dataFingerprints")) {
+      const uint64_t number = one.is_number_unsigned() ? one.get<uint64_t>() : 0;
+      if (number != 0) session->of_files_ = MixAll(session->of_files_, number);
+    }
     session->knows_keys_ = ready->value("knowsKeys", Json()) == true;
     const Json arithmetic = ready->value("arithmetic", Json());
     session->arithmetic_ = arithmetic.is_string() ? CleanText(arithmetic.get<std::string>(), 256) : "";
@@ -120,7 +124,8 @@ class PythonComputer::Session {
 
   Prepared prepared() const {
     const auto train = static_cast<uint64_t>(job_.data.train_examples);
-    return {train, eval_examples(), MixAll(train, eval_examples()), arithmetic_};
+    const uint64_t counts = MixAll(train, eval_examples());
+    return {train, eval_examples(), of_files_ == 0 ? counts : MixAll(counts, of_files_), arithmetic_};
   }
 
   // Of a step, or of one batch of an evaluation. Code without a function of keys finds out amid that.
@@ -399,6 +404,7 @@ class PythonComputer::Session {
   std::optional<LocalSteps> local_;         // where the job has them
   std::vector<MetricPlace> metric_places_;  // of the job's metrics, in their order
   std::string arithmetic_;
+  uint64_t of_files_ = 0;      // a fingerprint of the data, where they are rows of files; of other data 0
   std::set<SliceId> missing_;  // never loaded
   CachedCode code_;            // which stays as long as this
   GradientSets sets_;

@@ -78,8 +78,10 @@ class PythonComputerTest : public testing::Test {
     const size_t begin = script.find("say({\"ready\""), end = script.find('\n', begin);
     scratch_.Write("script", script.substr(0, begin) + "say({\"ready\": " + ready + "})" + script.substr(end));
     absl::Status said;
-    computer_.Run(downpour::Prepare{job_, {archive_}},
-                  [&](const absl::Status& status, const ComputeResult&) { said = status; });
+    computer_.Run(downpour::Prepare{job_, {archive_}}, [&](const absl::Status& status, const ComputeResult& result) {
+      said = status;
+      if (status.ok()) fingerprint_ = std::get<Prepared>(result).fingerprint;
+    });
     return said;
   }
 
@@ -121,6 +123,7 @@ class PythonComputerTest : public testing::Test {
   const std::string script_ = scratch_.path() + "/script", heard_ = scratch_.path() + "/heard";
   Payload archive_;
   JobSpec job_;
+  uint64_t fingerprint_ = 0;  // by PrepareWith
   PythonComputer computer_{{.interpreter = script_, .code_folder = scratch_.path() + "/cache"}};
 };
 
@@ -135,6 +138,21 @@ TEST_F(PythonComputerTest, RefusesAReadyWhoseFieldsAreOfOtherKinds) {
   EXPECT_THAT(PrepareWith("{'version': []}").message(), testing::HasSubstr("is of version []"));
   EXPECT_THAT(PrepareWith("0}) if 0 else say({'ready': eval('[' * 90 + ']' * 90)").message(),
               testing::HasSubstr("lies too deep in each other"));
+}
+
+TEST_F(PythonComputerTest, RowsOfOtherFilesAreOtherData) {
+  const auto fingerprint = [&](const char* of_data) {
+    const absl::Status status = PrepareWith(absl::StrCat(
+        "{'version': sys.argv[-1], 'variables': variables, 'trainExamples': 40, ", "'evalExamples': 0", of_data, "}"));
+    EXPECT_TRUE(status.ok()) << status;
+    return fingerprint_;
+  };
+  const uint64_t of_none = fingerprint("");
+  EXPECT_EQ(fingerprint(", 'dataFingerprints': [0]"), of_none) << "as jobs had it before rows of files were told apart";
+  EXPECT_EQ(fingerprint(", 'dataFingerprints': ['x', -3]"), of_none);
+  const uint64_t of_file = fingerprint(", 'dataFingerprints': [18446744073709551615, 0]");
+  EXPECT_NE(of_file, of_none);
+  EXPECT_NE(fingerprint(", 'dataFingerprints': [18446744073709551614, 0]"), of_file);
 }
 
 TEST_F(PythonComputerTest, AProcessThatIsKilledBeforeItIsReadySaysNothingOfTheCode) {
