@@ -112,16 +112,13 @@ class Rows:
         return items if labels is None else list(zip(items, labels))
 
     def batch(self, numbers: Sequence[int]) -> Any:
-        """(inputs, labels), or inputs, of the rows of these numbers, each from 0 to below the length.
+        """(inputs, labels), or inputs, of the rows of these whole numbers. Those below 0 count from the end.
 
-        Raises ToolError, with file and place, for a record that cannot be read.
+        Raises ToolError, with file and place, for a record that cannot be read, and IndexError beyond the end.
         """
         import numpy
 
-        places = numpy.asarray(numbers, numpy.uint64)
-        if places.ndim != 1:
-            raise TrainingError(f"the numbers of rows are an array of {places.ndim} dimensions: give a list of numbers")
-        values = self._open().read(places, self._columns)
+        values = self._open().read(self._places(numbers), self._columns)
         arrays = [array[:, 0] if column.width == 1 else array for column, array in zip(self._columns, values)]
         labels = None if self.label is None else arrays.pop()
         inputs: Any
@@ -130,6 +127,22 @@ class Rows:
         else:
             inputs = {column.name: array for column, array in zip(self.columns, arrays)}
         return inputs if labels is None else (inputs, labels)
+
+    def _places(self, numbers: Sequence[int]) -> Any:
+        """Of uint64 [n], each below the length."""
+        import numpy
+
+        asked = numpy.asarray(numbers)
+        if not asked.size:
+            return numpy.empty(0, numpy.uint64)
+        if asked.ndim != 1 or asked.dtype.kind not in "iu":
+            raise TypeError(
+                f"a batch is a list of whole numbers, but this has {asked.dtype} of shape {list(asked.shape)}"
+            )
+        beyond = asked[(asked < -self._length) | (asked >= self._length)]
+        if beyond.size:
+            raise IndexError(f"there is no row {beyond[0]}: there are {self._length}")
+        return (asked.astype(numpy.int64) % self._length).astype(numpy.uint64)
 
     def _beside(self, arrays: list, count: int) -> Any:
         import numpy
@@ -146,7 +159,7 @@ class Rows:
         return parts[0] if len(parts) == 1 else numpy.concatenate(parts, axis=1)
 
     def _open(self) -> _Reader:
-        """The child of this process. What another process has forked needs one of its own."""
+        """The child of this process. What another process has forked needs one of its own, and finds the same files."""
         if self._reader is None or self._reader.process != os.getpid():
             reader = _Reader(self._question, self._tool)
             if self._said not in (None, reader.said):
@@ -180,28 +193,24 @@ class _Reader:
 
     def read(self, numbers: Any, columns: Sequence[Column]) -> list:
         """An array [n, width] of each column."""
+        import numpy
+
         if len(numbers) > _MOST_ASKED:
             raise TrainingError(f"{len(numbers)} rows are more than {_MOST_ASKED} at once: ask for fewer")
+        arrays = [numpy.empty((len(numbers), column.width), column.type) for column in columns]
         with self._lock:
             try:
-                return self._ask(numbers, columns)
-            except ToolError:
-                raise
-            except BaseException:  # such as Ctrl-C: the rest of this answer would be taken for the next one
+                self._tell(len(numbers).to_bytes(4, sys.byteorder) + numbers.tobytes())
+                wrong = self._hear(int.from_bytes(self._hear(4), sys.byteorder))
+                if not wrong:
+                    for array in arrays:
+                        self._fill(memoryview(array.reshape(-1)).cast("B") if array.size else memoryview(b""))
+            except BaseException:  # Ctrl-C: the rest of this answer would be taken for the next one
                 self.process = 0
                 self._ends()
                 raise
-
-    def _ask(self, numbers: Any, columns: Sequence[Column]) -> list:
-        import numpy
-
-        self._tell(len(numbers).to_bytes(4, sys.byteorder) + numbers.tobytes())
-        wrong = int.from_bytes(self._hear(4), sys.byteorder)
         if wrong:
-            raise ToolError(bytes(self._hear(wrong)).decode(errors="replace"), 1)
-        arrays = [numpy.empty((len(numbers), column.width), column.type) for column in columns]
-        for array in arrays:
-            self._fill(memoryview(array.reshape(-1)).cast("B") if array.size else memoryview(b""))
+            raise ToolError(bytes(wrong).decode(errors="replace"), 1)
         return arrays
 
     def _tell(self, data: bytes) -> None:

@@ -10,6 +10,7 @@ import struct
 import tempfile
 import unittest
 import warnings
+from unittest import mock
 
 from package import is_there  # first: it says where the others are
 
@@ -48,6 +49,34 @@ class DataTest(unittest.TestCase):
 
     def same(self, found, wanted):
         numpy.testing.assert_array_equal(found, numpy.asarray(wanted))
+
+    def test_a_batch_is_of_whole_numbers_and_may_count_from_the_end(self):
+        rows = self.people()
+        self.same(rows.batch(numpy.array([-1, 0, -5], "i1"))[0], [[60, 50], [20, 10.5], [20, 10.5]])
+        for numbers in ([5], [-6], numpy.array([2**64 - 1], "u8")):
+            with self.assertRaisesRegex(IndexError, "there is no row"):
+                rows.batch(numbers)
+        for numbers in ([[1, 2], [3, 4]], [1.0], [2**64], numpy.array([True, False])):
+            with self.assertRaisesRegex(TypeError, "a batch is a list of whole numbers"):
+                rows.batch(numbers)
+        self.same(rows.batch([1])[0], [[30, 20]])  # nothing of the refused ones reached the child
+
+    def test_an_answer_that_was_broken_off_is_not_taken_for_the_next_one(self):
+        rows = self.people()
+        reader = rows._reader
+
+        def broken_off(place):
+            raise KeyboardInterrupt
+
+        with mock.patch.object(reader, "_fill", broken_off), self.assertRaises(KeyboardInterrupt):
+            rows.batch([0, 1])
+        self.same(rows.batch([3, 4])[0], [[50, 40], [60, 50]])
+
+    def test_a_copy_reads_the_files_of_its_original_or_none(self):
+        copied = pickle.dumps(self.people())
+        (self.folder / "people.csv").write_text(PEOPLE.replace("20,cook", "21,cook"))
+        with self.assertRaisesRegex(downpour.ToolError, "changed since the dataset was opened"):
+            pickle.loads(copied).batch([0])
 
     def test_numbers_are_one_matrix_in_the_order_that_is_asked_for(self):
         rows = self.people()
@@ -109,7 +138,7 @@ class DataTest(unittest.TestCase):
                 rows[number]
         with self.assertRaisesRegex(TypeError, "whole numbers or slices, but this is a str"):
             rows["age"]
-        with self.assertRaises(downpour.ToolError):
+        with self.assertRaisesRegex(IndexError, "no row 5: there are 5"):
             rows.batch([5])
         self.same(rows.batch([0])[1], [0])
 
