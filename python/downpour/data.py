@@ -118,7 +118,13 @@ class Rows:
         """
         import numpy
 
-        values = self._open().read(self._places(numbers), self._columns)
+        places, reader = self._places(numbers), self._open()
+        try:
+            values = reader.read(places, self._columns)
+        except ToolError:
+            if reader.process:
+                raise
+            values = self._open().read(places, self._columns)  # its child has ended, such as for lack of memory
         arrays = [array[:, 0] if column.width == 1 else array for column, array in zip(self._columns, values)]
         labels = None if self.label is None else arrays.pop()
         inputs: Any

@@ -219,7 +219,14 @@ class DataTest(unittest.TestCase):
         rows.batch([0])
         child = rows._reader._child.pid
         os.kill(child, signal.SIGKILL)
-        with self.assertRaisesRegex(downpour.ToolError, "ended with -9"):
+        self.same(rows.batch([3])[1], [1])
+        answer = data._Reader.read
+
+        def die(reader, numbers, columns):
+            os.kill(reader._child.pid, signal.SIGKILL)
+            return answer(reader, numbers, columns)
+
+        with mock.patch.object(data._Reader, "read", die), self.assertRaisesRegex(downpour.ToolError, "ended with -9"):
             rows.batch([0])
         self.same(rows.batch([0])[1], [0])
         child = rows._reader._child.pid
