@@ -72,12 +72,6 @@ class DataTest(unittest.TestCase):
             rows.batch([0, 1])
         self.same(rows.batch([3, 4])[0], [[50, 40], [60, 50]])
 
-    def test_a_copy_reads_the_files_of_its_original_or_none(self):
-        copied = pickle.dumps(self.people())
-        (self.folder / "people.csv").write_text(PEOPLE.replace("20,cook", "21,cook"))
-        with self.assertRaisesRegex(downpour.ToolError, "changed since the dataset was opened"):
-            pickle.loads(copied).batch([0])
-
     def test_numbers_are_one_matrix_in_the_order_that_is_asked_for(self):
         rows = self.people()
         self.assertEqual((len(rows), rows.width, rows.matrix), (5, 2, True))
@@ -154,24 +148,6 @@ class DataTest(unittest.TestCase):
         (self.folder / "people.csv").write_text(PEOPLE + "70,cook,60,low\n")
         with self.assertRaisesRegex(downpour.ToolError, "other rows than when they were opened"):
             pickle.loads(copy).batch([0])
-
-    def test_an_answer_that_was_interrupted_is_not_taken_for_the_next(self):
-        rows = self.people()
-        hear = data._Reader._hear
-
-        def interrupted(*_):
-            raise KeyboardInterrupt
-
-        data._Reader._hear = interrupted
-        self.addCleanup(setattr, data._Reader, "_hear", hear)
-        with self.assertRaises(KeyboardInterrupt):
-            rows.batch([4, 4])
-        data._Reader._hear = hear
-        self.same(rows.batch([0, 1])[0], [[20, 10.5], [30, 20]])
-
-    def test_rows_have_one_number_each(self):
-        with self.assertRaisesRegex(downpour.TrainingError, "an array of 2 dimensions"):
-            self.people().batch([[0, 1], [2, 3]])
 
     def test_so_many_records_may_be_left_out(self):
         (self.folder / "people.csv").write_text(PEOPLE.replace("40", "many"))
