@@ -35,9 +35,9 @@ def compiled(model: Any, said: Callable[[], Mapping[str, float]], is_classificat
     said: what they make of the batch that was judged last. Raises TrainingError, with the remedy.
     """
     found: dict[str, Metric] = {}
-    own = [metric for group in model.metrics for metric in getattr(group, "metrics", ())]
-    own += [None] * (len(said()) - len(own))  # what a compute_metrics of the model's own adds
-    for name, metric in zip(said(), own):
+    groups = [group for group in model.metrics if hasattr(group, "metrics")]
+    own = {name: metric for group in groups for name, metric in zip(group.result(), group.metrics)}
+    for name in said():
         if is_classification and name == ACCURACY:
             continue
         plain = _NO_NAME.sub("_", name)
@@ -45,7 +45,7 @@ def compiled(model: Any, said: Callable[[], Mapping[str, float]], is_classificat
             raise TrainingError(
                 f"two metrics come to the name {plain}: give them other ones, of letters, digits, _, - and ."
             )
-        found[plain] = _of(metric, name, said)
+        found[plain] = _of(own.get(name), name, said)
     return found
 
 
@@ -54,6 +54,7 @@ def directions(metrics: Mapping[str, Metric]) -> dict[str, str]:
     return {name: {"more": "max", "less": "min"}[metric.better] for name, metric in metrics.items() if metric.better}
 
 
+# `metric`: None of what a layer or a compute_metrics of the model's own adds.
 def _of(metric: Any, name: str, said: Callable[[], Mapping[str, float]]) -> Metric:
     better = {"up": "more", "down": "less"}.get(getattr(metric, "_direction", None))
     if metric is None or type(metric).result is keras.metrics.Mean.result:

@@ -113,6 +113,7 @@ class RMSE(Metric):
     shape."""
 
     kind = "rmse"
+    better = "less"
 
     def sums(self, judged: Judged) -> numpy.ndarray:
         """The sum of squares."""
