@@ -7,6 +7,7 @@ from typing import Any, Mapping, Optional
 
 import numpy
 
+from downpour.errors import TrainingError
 from downpour.metrics import Metric
 from downpour.own_metrics import ACCURACY, shortfall
 from downpour.variables import Memory
@@ -14,11 +15,18 @@ from downpour.variables import Memory
 
 class EarlyStop:
     """Watches the evaluations, and has the parameters of the best one. Without `settings`, keys of training.stopEarly,
-    it never ends anything. Costs a copy of the parameters for each evaluation that is the best so far."""
+    it never ends anything. Costs a copy of the parameters for each evaluation that is the best so far.
+
+    Raises TrainingError where evaluations cannot be compared by the settings' metric.
+    """
 
     def __init__(
         self, settings: Optional[Mapping[str, Any]], metrics: Mapping[str, Metric], memory: Memory
     ) -> None:
+        name = (settings or {}).get("metric", "loss")
+        if name not in ("loss", ACCURACY) and getattr(metrics.get(name), "better", None) is None:
+            known = ", ".join(["loss", ACCURACY, *(name for name, metric in metrics.items() if metric.better)])
+            raise TrainingError(f"training.stopEarly.metric is {name}, but evaluations are compared by {known}")
         self._settings = settings
         self._metrics = metrics
         self._memory = memory

@@ -25,6 +25,7 @@ _BINS = 1024  # of log-odds, as runtime/metrics.cc has them, whose sums these ar
 _MOST_ODDS = 16.0
 _LEAST_SHARE = 1e-7
 _CONFIDENCES = 15
+_ROUNDED = 1e-6  # so far beyond 0 and 1 a probability of float32 may come to lie
 
 
 class Judged(NamedTuple):
@@ -145,7 +146,8 @@ class AUC(Metric):
 
     def sums(self, judged: Judged) -> numpy.ndarray:
         """How many examples of class 0 fall into each bin, then of class 1."""
-        odds = self._odds(judged)
+        with numpy.errstate(divide="ignore", invalid="ignore"):  # of two that are 0, or infinite: they are no number
+            odds = self._odds(judged)
         target = _rows(judged.target, judged, "target")
         if target.shape[1] != 1 or not numpy.isin(target, (0, 1)).all():
             raise TrainingError(f"the metric {judged.name} needs a target of 0 or 1 for each example")
@@ -164,12 +166,7 @@ class AUC(Metric):
             )
         if self._from_logits:
             return output[:, 1] - output[:, 0] if output.shape[1] == 2 else output[:, 0]
-        beyond = output[(output < 0) | (output > 1)]
-        if beyond.size > 0:
-            raise TrainingError(
-                f"the metric {judged.name} takes probabilities, but an output is {beyond[0]:.4g}: write "
-                "AUC(from_logits=True), or let the model end in a sigmoid or softmax"
-            )
+        _check_shares(output, judged, "AUC")
         ones = output[:, -1] if output.shape[1] == 1 else output[:, 1] / output.sum(axis=1)
         ones = numpy.clip(ones, _LEAST_SHARE, 1 - _LEAST_SHARE)
         return numpy.log(ones / (1 - ones))
@@ -203,6 +200,8 @@ class CalibrationError(Metric):
                 f"the metric {judged.name} needs an output of [N, classes] and a target of [N], but they are "
                 f"{list(numpy.shape(judged.output))} and {list(numpy.shape(judged.target))}"
             )
+        if not self._from_logits:
+            _check_shares(output, judged, "CalibrationError")
         most = output.max(axis=1)
         confidence = most
         if self._from_logits:
@@ -233,12 +232,21 @@ def _direction(better: Optional[str]) -> Optional[str]:
     return better
 
 
+def _check_shares(output: numpy.ndarray, judged: Judged, metric: str) -> None:
+    beyond = output[(output < -_ROUNDED) | (output > 1 + _ROUNDED)]
+    if beyond.size > 0:
+        raise TrainingError(
+            f"the metric {judged.name} takes probabilities, but an output is {beyond[0]:.4g}: write "
+            f"{metric}(from_logits=True), or let the model end in a sigmoid or softmax"
+        )
+
+
 def _numbers(value: Any, judged: Judged, remedy: str) -> numpy.ndarray:
     try:
         if value is None:
             raise TypeError
-        value = value.detach().cpu() if hasattr(value, "detach") else value
-        return numpy.asarray(value.tolist() if hasattr(value, "tolist") else value, dtype=numpy.float64)
+        value = value.detach().cpu().double() if hasattr(value, "detach") else value
+        return numpy.asarray(value, dtype=numpy.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise _no_number(value, judged, remedy) from error
 

@@ -10,8 +10,10 @@ if is_there("numpy"):
     import numpy
 
     from downpour import metrics, own_metrics
+    from downpour.early_stop import EarlyStop
     from downpour.errors import TrainingError
     from downpour.metrics import Judged
+    from downpour.variables import Memory, Variable
 
 
 def area(scores, ones):
@@ -108,6 +110,7 @@ class MetricsTest(unittest.TestCase):
             (metrics.AUC(), numpy.ones(4), ones, r"an output of the shape \[4\], but there are 3 examples"),
             (metrics.RMSE(), three, ones, r"a target of \[3\]: its error needs two of one shape"),
             (metrics.CalibrationError(), ones, ones, r"needs an output of \[N, classes\]"),
+            (metrics.CalibrationError(), three + 3, ones, r"is 3: write CalibrationError\(from_logits=True\)"),
             (metrics.Ratio(lambda output, target: 3), ones, ones, "is no pair but an int"),
             (metrics.Ratio(lambda output, target: (three, 1)), ones, ones, r"of shape \[3, 3\]: return two sums"),
             (metrics.Mean(lambda output, target: None), ones, ones, "is no number but"),
@@ -131,8 +134,25 @@ class MetricsTest(unittest.TestCase):
             {"name": "recall", "kind": "ratio", "better": "more"}, {"name": "stars", "kind": "rmse"}])
         for name in ("auc", "recall", "accuracy"):
             self.assertLess(own_metrics.shortfall(known, name, 0.9), own_metrics.shortfall(known, name, 0.8))
+        for name, better in (("auc", "more"), ("stars", "less"), ("mean", None)):
+            self.assertEqual(known[name].better, better)
         for name in ("loss", "stars"):
             self.assertLess(own_metrics.shortfall(known, name, 0.8), own_metrics.shortfall(known, name, 0.9))
+
+    def test_early_stopping_here_goes_by_what_a_job_could_go_by(self):
+        known = own_metrics.checked({"auc": metrics.AUC(), "mean": lambda output, target: output})
+        memory = Memory([Variable("v", (1,), True)])
+        EarlyStop(None, known, memory)
+        stop = EarlyStop({"metric": "auc", "patience": 1}, known, memory)
+        self.assertFalse(stop.ends({"evalLoss": 1, "auc": 0.8}))
+        self.assertTrue(stop.ends({"evalLoss": 0.5, "auc": 0.7}))
+        for name in ("mean", "missing"):
+            with self.assertRaisesRegex(TrainingError, f"metric is {name}, but .* compared by loss, accuracy, auc"):
+                EarlyStop({"metric": name}, known, memory)
+
+    def test_a_probability_of_float32_may_lie_beyond_one(self):
+        output = numpy.array([1 + 1e-7, 0.5, -1e-8])
+        self.assertEqual(self.value_of(metrics.AUC(), output, numpy.array([1, 1, 0]), (3,)), 1)
 
 
 if __name__ == "__main__":
