@@ -396,9 +396,11 @@ absl::Status ColumnReader::TakeSet(absl::Span<const FieldValue> values, absl::Sp
   return absl::OkStatus();
 }
 
-// A field with nothing in it is an empty set.
+// A field with nothing in it is an empty set. What stands for nothing is no class, unless one has that word.
 absl::Status ColumnReader::AddClasses(const FieldValue& value, absl::Span<float> to) const {
   const auto add = [&](const FieldValue& one) {
+    const auto* word = std::get_if<std::string_view>(&one);
+    if (IsNothing(one) && (word == nullptr || !classes_.contains(*word))) return absl::OkStatus();
     int64_t place = 0;
     if (absl::Status status = TakeClass(one, &place); !status.ok()) return status;
     if (static_cast<size_t>(place) >= to.size()) return Wrong(label_.column, one, "has no output of the model");
@@ -414,15 +416,10 @@ absl::Status ColumnReader::AddClasses(const FieldValue& value, absl::Span<float>
     return status;
   }
   const auto* text = std::get_if<std::string_view>(&value);
-  if (text == nullptr || !label_.separator) {
-    const bool is_class = text != nullptr && classes_.contains(*text);
-    return IsNothing(value) && !is_class ? absl::OkStatus() : add(value);
-  }
+  if (text == nullptr || !label_.separator) return add(value);
   for (const absl::string_view part :
        absl::StrSplit(absl::string_view(text->data(), text->size()), *label_.separator)) {
-    const std::string_view word = TrimmedField({part.data(), part.size()});
-    if (word.empty() || (IsMissing(word) && !classes_.contains(word))) continue;
-    if (absl::Status status = add(word); !status.ok()) return status;
+    if (absl::Status status = add(TrimmedField({part.data(), part.size()})); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -10,19 +10,21 @@ KeyWidths KeyWidthsOf(const DataSpec& data) {
   KeyWidths widths;
   for (const ColumnSpec& column : data.columns) {
     if (column.kind != ColumnKind::kKey || column.from.size() > 1) continue;
-    size_t& width = widths[column.from.empty() ? column.name : column.from.front()];
-    width = std::max(width, static_cast<size_t>(column.numbers));
+    KeyWidth& width = widths[column.from.empty() ? column.name : column.from.front()];
+    width.most = std::max(width.most, static_cast<size_t>(column.numbers));
   }
   if (data.label.is_multiple) {
-    size_t& width = widths[data.label.column];
-    width = std::max(width, kMostClassesOfExample);
+    KeyWidth& width = widths[data.label.column];
+    width.most = std::max(width.most, kMostClassesOfExample);
+    width.keeps_all_words = true;
   }
   return widths;
 }
 
 void KeyItems::Add(const FieldItem& item) {
   const auto* text = std::get_if<std::string_view>(&item);
-  if (items_.size() > most_ || (text != nullptr && IsMissing(*text))) return;
+  const bool is_nothing = text != nullptr && IsMissing(*text) && !width_.keeps_all_words;
+  if (items_.size() > width_.most || is_nothing) return;
   items_.push_back(item);
 }
 
@@ -36,7 +38,7 @@ std::vector<KeyItems> KeyItemsFor(const KeyWidths& widths, absl::Span<const std:
   std::vector<KeyItems> items;
   for (const std::string& field : wanted) {
     const auto width = widths.find(field);
-    items.emplace_back(width == widths.end() ? 0 : width->second);
+    items.emplace_back(width == widths.end() ? KeyWidth() : width->second);
   }
   return items;
 }

@@ -22,23 +22,28 @@ namespace downpour {
 
 inline constexpr size_t kMostClassesOfExample = size_t{1} << 16;  // in a label's list, where some may stand twice
 
+struct KeyWidth {
+  size_t most = 0;               // keys
+  bool keeps_all_words = false;  // of a label: NA and the like may be words of its classes
+};
+
 // Of the fields that columns of keys read, crosses aside: how many keys the widest of these takes. So it is of a label
 // whose lists are the classes of an example.
-using KeyWidths = std::map<std::string, size_t>;
+using KeyWidths = std::map<std::string, KeyWidth>;
 KeyWidths KeyWidthsOf(const DataSpec& data);
 
 class KeyItems {
  public:
-  explicit KeyItems(size_t most = 0) : most_(most) {}
+  explicit KeyItems(KeyWidth width = {}) : width_(width) {}
 
-  bool has_keys() const { return most_ > 0; }  // whether some column reads keys from the field
+  bool has_keys() const { return width_.most > 0; }  // whether some column reads keys from the field
   void Clear() { items_.clear(); }
-  // What stands for nothing is no key. One more than `most` shows that there are too many.
+  // What stands for nothing is no key, unless all words are kept. One more than the most shows that there are too many.
   void Add(const FieldItem& item);
   FieldValue value() const;  // nothing, one, or FieldItems until the next Clear
 
  private:
-  const size_t most_;
+  const KeyWidth width_;
   std::vector<FieldItem> items_;
 };
 

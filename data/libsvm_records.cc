@@ -99,7 +99,7 @@ class LibsvmRecordReader final : public RecordReader {
   LibsvmRecordReader(Wanted wanted, size_t width, size_t most_keys, bool may_lack_label)
       : wanted_(std::move(wanted)),
         row_(wanted_.row ? width : 0),
-        indices_(most_keys),
+        indices_(KeyWidth{.most = most_keys}),
         may_lack_label_(may_lack_label) {}
 
   absl::Status Read(std::string_view record, absl::Span<FieldValue> values) override {
@@ -248,7 +248,7 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenLibsvmRecords(const DataSpec& da
   }
   const auto indices = keys.find(kIndicesField);
   return std::make_unique<LibsvmRecordFile>(source.name(), ByteOrderMark(*beginning), static_cast<size_t>(width),
-                                            indices == keys.end() ? 0 : indices->second, data.label.is_multiple);
+                                            indices == keys.end() ? 0 : indices->second.most, data.label.is_multiple);
 }
 
 bool LooksLikeLibsvm(std::string_view beginning) {

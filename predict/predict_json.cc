@@ -45,7 +45,7 @@ class RowReader {
     for (size_t i = 0; i < signature.inputs.size(); ++i) {
       order_[i] = i;
       const SignatureInput& input = signature.inputs[i];
-      items_.emplace_back(input.kind == InputKind::kNumber ? 0 : static_cast<size_t>(input.width));
+      items_.emplace_back(KeyWidth{.most = input.kind == InputKind::kNumber ? 0 : static_cast<size_t>(input.width)});
     }
   }
 

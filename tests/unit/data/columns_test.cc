@@ -187,6 +187,8 @@ TEST(ColumnsTest, ALabelMayBeASetOfClasses) {
   EXPECT_EQ(set("3.0;none"sv), (std::vector<float>{0, 1, 1}));
   EXPECT_EQ(set("NA;spam"sv), (std::vector<float>{1, 1, 0})) << "a word of a class is not missing";
   EXPECT_EQ(set("?"sv), (std::vector<float>{0, 0, 0}));
+  const FieldItem words[] = {"NA"sv, "?"sv, "spam"sv};
+  EXPECT_EQ(set(FieldItems(words)), (std::vector<float>{1, 1, 0}));
   EXPECT_THAT(error("ham"sv), HasSubstr("field 'y': 'ham' is no word of data.label.classes"));
 }
 

@@ -120,7 +120,7 @@ TEST(KeyColumnsTest, WhatIsNoKeyIsNamedWithTheRemedy) {
 }
 
 TEST(KeyColumnsTest, SeveralKeysArePaddedAndAreNoMoreThanTheWidth) {
-  KeyItems items(3);
+  KeyItems items({.most = 3});
   for (const FieldItem& item : {FieldItem("5"sv), FieldItem(""sv), FieldItem(int64_t{-6})}) items.Add(item);
   EXPECT_THAT(Of(Keys(3), items.value()).keys, ElementsAre(5, -6, N)) << "what stands for nothing is none";
   EXPECT_THAT(Of(Keys(3, true), items.value()).keys, ElementsAre(Hash("5"), Hash("-6"), N));
@@ -202,6 +202,19 @@ TEST_F(KeyFilesTest, LibsvmHasTheIndicesOfALine) {
   EXPECT_THAT(Read(kLibsvmFormat, "1 1:1\n", {indices}, "label").error, HasSubstr("keys are in field indices"));
   indices.from = {"17"};
   EXPECT_THAT(Read(kLibsvmFormat, "1 17:5\n", {indices}, "label").keys, ElementsAre(5, N, N));
+}
+
+TEST(KeyColumnsTest, AListOfALabelsClassesKeepsEachWord) {
+  DataSpec data;
+  data.columns = {Keys(3)};
+  data.label = {.column = "tags", .is_multiple = true};
+  const std::vector<std::string> wanted = {"x", "tags"};
+  std::vector<KeyItems> items = KeyItemsFor(KeyWidthsOf(data), wanted);
+  for (KeyItems& of_field : items) {
+    for (const std::string_view word : {"NA"sv, "a"sv, "b"sv}) of_field.Add(word);
+  }
+  EXPECT_EQ(std::get<FieldItems>(items[0].value()).size(), 2u) << "NA is no key";
+  EXPECT_EQ(std::get<FieldItems>(items[1].value()).size(), 3u) << "but maybe a class";
 }
 
 }  // namespace
