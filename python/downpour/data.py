@@ -25,6 +25,7 @@ from downpour.tool import Path, Tool
 
 Files = Union[Path, Sequence[Path]]
 ColumnSpec = Union[str, Mapping[str, Any]]
+LabelSpec = Union[ColumnSpec, Sequence[str]]
 
 _MOST_ASKED = 1 << 24  # rows at once, as the child hears
 
@@ -48,7 +49,8 @@ class Rows:
     for each. `matrix` says of what form the inputs are. With it they are one float32 array [n, width]: the numbers of
     all columns beside each other, and of a category one for each that there is, which is 1 for that of the row. Without
     it they are a dict of arrays by name, of float32 [n] for numbers and int64 [n] for categories and keys, or
-    [n, width] where a column has several. A label is int64 [n], the number of a class, or float32 [n].
+    [n, width] where a column has several. A label is int64 [n], the number of a class, or float32 [n]; of sets of
+    classes float32 [n, classes] of 0 and 1.
     """
 
     def __init__(self, data: Mapping[str, Any], labels: str, matrix: Optional[bool], tool: Optional[Path]) -> None:
@@ -259,7 +261,7 @@ def _end(child: subprocess.Popen, process: int) -> None:
 def csv(
     files: Files,
     columns: Sequence[ColumnSpec],
-    label: Optional[ColumnSpec] = None,
+    label: Optional[LabelSpec] = None,
     *,
     separator: Optional[str] = None,
     decimal: Optional[str] = None,
@@ -274,7 +276,7 @@ def csv(
 
     files: a path, an address (https, s3, gs), a pattern of either, or a list of those, read one behind the other.
     columns: names of fields, or dicts such as {"name": "age", "default": 40, "log": True}.
-    label: a name, or a dict such as {"column": "income", "classes": ["low", "high"]}.
+    label: a name, or a dict such as {"column": "income", "classes": ["low", "high"]}; or names of fields of 0 and 1.
     labels: "classes", or "numbers" for a squared error.
     matrix: whether inputs are one array (Rows). By default they are if no column is of categories or keys.
     skip: so many records that cannot be read are left out; more are an error.
@@ -291,7 +293,7 @@ def _reads(form: str, what: str) -> Callable[..., Rows]:
     def read(
         files: Files,
         columns: Sequence[ColumnSpec],
-        label: Optional[ColumnSpec] = None,
+        label: Optional[LabelSpec] = None,
         *,
         labels: str = "classes",
         matrix: Optional[bool] = None,
@@ -324,7 +326,7 @@ def _records(
     form: str,
     files: Files,
     columns: Sequence[ColumnSpec],
-    label: Optional[ColumnSpec],
+    label: Optional[LabelSpec],
     labels: str,
     matrix: Optional[bool],
     skip: int,

@@ -53,6 +53,18 @@ absl::StatusOr<std::unique_ptr<Dataset>> Open(const Json& asked, DataSpec* data)
   if (!label.is_number && (label.mean != 0 || label.deviation != 1)) {
     return absl::InvalidArgumentError("data.label.scale: is for labels that are numbers; say so, or leave it out");
   }
+  if (label.is_set()) {
+    label.outputs = static_cast<int64_t>(label.is_multiple ? label.classes.size() : label.of_outputs.size());
+  }
+  if (label.is_set() && label.is_number) {
+    return absl::InvalidArgumentError("data.label: a set of classes is no number; leave out that labels are numbers");
+  }
+  if (label.is_set() && label.outputs == 0) {
+    return absl::InvalidArgumentError("data.label.classes: is missing: no model says how many classes there are");
+  }
+  if (data->is_weighted()) {
+    return absl::InvalidArgumentError("data.weight: rows have no weights; make a column of the field");
+  }
   return OpenDataset(*data, data->train);
 }
 

@@ -81,6 +81,26 @@ TEST_F(DataRowsTest, LabelsMayBeNumbersOrMissing) {
   EXPECT_EQ(said_["columns"][2]["type"], "float32");
 }
 
+TEST_F(DataRowsTest, LabelsMayBeSetsOfClasses) {
+  folder_.Write("a.csv", "age,tags,spam,ad\n20,spam;ad,1,1\n30,,0,0\n40,ad,0,1\n");
+  Json data = {{"format", "csv"}, {"train", folder_.path() + "/a.csv"}, {"columns", {{{"name", "age"}}}}};
+  const float sets[] = {1, 1, 0, 0, 0, 1};
+  const Json of_text = {{"column", "tags"}, {"multiple", true}, {"separator", ";"}, {"classes", {"spam", "ad"}}};
+  for (const Json& label : {of_text, Json::array({"spam", "ad"})}) {
+    data["label"] = label;
+    const std::string answer = Answers(Json{{"data", data}}.dump(), Asked({0, 1, 2}));
+    EXPECT_EQ(said_["columns"][1], Json({{"name", "label"}, {"type", "float32"}, {"width", 2}, {"categories", 0}}));
+    ASSERT_EQ(answer.size(), 4 + 3 * (4 + 2 * 4u));
+    EXPECT_EQ(std::memcmp(answer.data() + 16, sets, sizeof(sets)), 0) << label;
+    EXPECT_THAT(WhyNot({{"data", data}, {"labelsAreNumbers", true}}), HasSubstr("data.label"));
+  }
+  data["label"] = {{"column", "tags"}, {"multiple", true}, {"separator", ";"}};
+  EXPECT_THAT(WhyNot({{"data", data}}), HasSubstr("data.label.classes: is missing"));
+  data["label"] = "spam";
+  data["weight"] = "age";
+  EXPECT_THAT(WhyNot({{"data", data}}), HasSubstr("data.weight: rows have no weights"));
+}
+
 TEST_F(DataRowsTest, ARowThatIsNotThereEndsNothing) {
   const std::string answer = Answers(Json{{"data", Data()}}.dump(), Asked({3}) + Asked({0}));
   uint32_t length = 0;
