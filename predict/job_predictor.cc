@@ -119,7 +119,8 @@ void JobPredictor::DescribeOutputs(const JobSpec& job) {
   }
   const char* const numbers = outputs_ == 1 ? "probability" : job.model.learns_classes() ? "probabilities" : "scores";
   signature_.outputs = {{.name = numbers, .width = outputs_}, {.name = "class", .kind = OutputKind::kInteger}};
-  if (data_.label.classes.empty()) return;
+  // Where sets have one class, 1 says that it is in there, and is no place among the words.
+  if (data_.label.classes.empty() || (outputs_ == 1 && data_.label.is_set())) return;
   signature_.outputs.push_back({.name = "label", .kind = OutputKind::kText});
   for (size_t i = 0; i < static_cast<size_t>(std::max<int64_t>(2, outputs_)); ++i) {
     words_.push_back(i < data_.label.classes.size() ? data_.label.classes[i].front() : absl::StrCat(i));

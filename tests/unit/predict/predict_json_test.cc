@@ -167,6 +167,17 @@ TEST_F(PredictJsonTest, EscapesTheWordsOfClasses) {
   EXPECT_EQ(Of(*predictor, R"({"instances": [3]})")["predictions"][0]["label"], "a \"b\"\\é");
 }
 
+// Class 1 is that the one class of the sets is in this one; its word is the first and only one.
+TEST_F(PredictJsonTest, ASetOfOneClassHasNoWordForItsNumber) {
+  const JobSpec job =
+      JobOf("{inputs: [{name: x}], layers: [{name: out, dense: {units: 1}}], loss: sigmoidCrossEntropy}",
+            "{format: jsonl, train: /nowhere/a, columns: [x], label: {column: tags, multiple: true, classes: [spam]}}");
+  const auto predictor = MadePredictor("one_class", job, Counting);
+  const json prediction = Of(*predictor, R"({"instances": [3]})")["predictions"][0];
+  EXPECT_EQ(prediction["class"], 1);
+  EXPECT_FALSE(prediction.contains("label"));
+}
+
 TEST_F(PredictJsonTest, SaysWhatTheModelTakes) {
   const json signature = json::parse(SignatureJson(columns_->signature()));
   EXPECT_EQ(signature["inputs"][0],
