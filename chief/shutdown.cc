@@ -19,7 +19,7 @@ void Shutdown::Fail(const absl::Status& why) {
   // No start has those data again by itself.
   if (absl::IsFailedPrecondition(why)) {
     const bool of_code = chief_.job.data.format == kPythonFormat;
-    const std::string back = of_code ? "Have the Python code give downpour.fit as many examples as then"
+    const std::string back = of_code ? "Have the Python code give downpour.fit the examples of then"
                                      : "Put these files back on each host as they were";
     const std::string look = of_code ? "" : "; downpour doctor prints their fingerprints";
     remedy =

@@ -29,11 +29,11 @@ void Progress::Move(Time now) {
 }
 
 void Progress::ReportLoss(double loss_sum, double weight) {
-  if (weight == 0) return;
   if (!std::isfinite(loss_sum)) {
     ++loss_totals_.not_finite;
     return;
   }
+  if (weight == 0) return;
   loss_totals_.sum += loss_sum;
   loss_totals_.weight += weight;
   losses_.push_back({loss_sum, weight});

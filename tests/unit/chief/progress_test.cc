@@ -46,6 +46,10 @@ TEST(ProgressTest, AnEpochsLossIsOfItsOwnReports) {
   progress.ReportLoss(std::nan(""), 4);
   progress.NoteEpochs(5);
   EXPECT_EQ(progress.EpochLoss(), std::nullopt) << "it has none";
+  progress.ReportLoss(2, 4);
+  progress.ReportLoss(std::nan(""), 0);
+  progress.NoteEpochs(6);
+  EXPECT_EQ(progress.EpochLoss(), std::nullopt) << "nor with examples of no weight";
 }
 
 TEST(ProgressTest, LeasesThatAreOpenedAgainGiveNoRateBelowZero) {
