@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -189,7 +190,7 @@ void ReadColumns(const YamlNode* node, JobErrors& errors, DataSpec* data) {
   }
 }
 
-// income, [spam, toxic], or a map with its classes.
+// Of each class a word, or a list of words.
 void ReadClasses(const YamlNode& classes, JobErrors& errors, LabelSpec* label) {
   std::set<std::string> seen;
   for (const YamlNode& item : ItemsOf(&classes, "data.label.classes", kMostWords, errors)) {
@@ -208,24 +209,29 @@ void ReadClasses(const YamlNode& classes, JobErrors& errors, LabelSpec* label) {
   }
 }
 
+// Nothing: it is not said, or is wrong.
+std::optional<char> ReadSeparator(MapReader& reader, JobErrors& errors) {
+  const YamlNode* node = reader.Find("separator");
+  std::string separator;
+  if (node == nullptr || !ReadWord(*node, reader.PathOf("separator"), errors, &separator)) return std::nullopt;
+  if (separator == "tab" || separator == "\\t") separator = "\t";
+  if (separator.size() == 1 && separator != "\"" && separator != "\n" && separator != "\r") return separator.front();
+  reader.Fail(*node, "separator", "must be one character, or tab, and neither a quote nor a line's end");
+  return std::nullopt;
+}
+
 // What stands between several classes in one text.
 void ReadLabelSeparator(MapReader& reader, const std::string& format, JobErrors& errors, LabelSpec* label) {
   if (!label->is_multiple) return reader.FailOnlyWith("separator", "multiple: true", "this label is one class");
   if (format == kLibsvmFormat) label->separator = ',';
-  const YamlNode* node = reader.Find("separator");
-  std::string separator;
-  if (node == nullptr && (format == kCsvFormat || format == kCriteoFormat)) {
+  if (reader.Find("separator") == nullptr && (format == kCsvFormat || format == kCriteoFormat)) {
     return reader.Fail(reader.node(), "separator", absl::StrCat("is missing: a field of ", format, " is one text"),
                        "say which character stands between the classes in it: separator: \";\"");
   }
-  if (node == nullptr || !ReadWord(*node, "data.label.separator", errors, &separator)) return;
-  if (separator == "tab" || separator == "\\t") separator = "\t";
-  if (separator.size() != 1 || separator == "\"" || separator == "\n" || separator == "\r") {
-    return reader.Fail(*node, "separator", "must be one character, or tab, and neither a quote nor a line's end");
-  }
-  label->separator = separator.front();
+  if (const std::optional<char> separator = ReadSeparator(reader, errors)) label->separator = separator;
 }
 
+// income, [spam, toxic], or a map with its classes.
 void ReadLabel(const YamlNode& node, const std::string& format, JobErrors& errors, LabelSpec* label) {
   if (node.Is(YamlNode::Kind::kScalar)) {
     ReadWord(node, "data.label", errors, &label->column);
@@ -306,16 +312,7 @@ void ReadPair(const YamlNode& node, const std::string& path, JobErrors& errors, 
 }
 
 void ReadCsv(MapReader& reader, JobErrors& errors, DataSpec* data) {
-  std::string separator;
-  if (const YamlNode* node = reader.Find("separator");
-      node != nullptr && ReadWord(*node, "data.separator", errors, &separator)) {
-    if (separator == "tab" || separator == "\\t") separator = "\t";
-    if (separator.size() != 1 || separator == "\"" || separator == "\n" || separator == "\r") {
-      reader.Fail(*node, "separator", "must be one character, or tab, and neither a quote nor a line's end");
-    } else {
-      data->separator = separator.front();
-    }
-  }
+  data->separator = ReadSeparator(reader, errors);
   if (const int chosen = reader.Choose("decimal", {".", ","}); chosen >= 0) data->decimal = ".,"[chosen];
   if (data->decimal == data->separator.value_or(0)) {
     reader.Fail(*reader.Find("decimal"), "decimal", "is the separator too",
