@@ -89,8 +89,8 @@ class Graph {
                                     const Meanwhile& meanwhile = nullptr);
   absl::StatusOr<BatchTotals> Evaluate(const Meanwhile& meanwhile = nullptr);
   // What the last step or evaluation gave, [examples, output_width()] row by row; a whole number of rows, at most those
-  // of its batch. Of an evaluation of a single sigmoid, and of each of those that learn
-  // sets: the probability of class 1. Sets are not counted as correct.
+  // of its batch. Of an evaluation of a single sigmoid, and of each of those that learn sets:
+  // the probability of class 1. Sets are not counted as correct.
   absl::Status ReadOutputs(absl::Span<float> outputs);
   // Of a graph by CreateForward: where the inputs of the next batch go, [max_batch, input_width()], and its outputs.
   Matrix inputs() const { return batches_.inputs(); }
