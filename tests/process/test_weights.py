@@ -71,8 +71,10 @@ class WeightsTest(ProcessTest):
         optimizer = torch.optim.SGD([kernel, bias], lr=self.rate)
         for _ in range(EPOCHS):
             optimizer.zero_grad()
-            (weights * loss_of(x @ kernel + bias, labels)).mean().backward()
+            losses = loss_of(x @ kernel + bias, labels)
+            (weights * losses).mean().backward()
             optimizer.step()
+        self.last_step = numpy.average(losses.detach().numpy().astype("float64"), weights=self.weights)
         with torch.no_grad():
             outputs = x @ kernel + bias
             losses = loss_of(outputs, labels).numpy().astype("float64")
@@ -93,6 +95,7 @@ class WeightsTest(ProcessTest):
         mean = numpy.average(losses, weights=self.weights)
         self.assertAlmostEqual(told["loss"], mean, places=5)
         self.assertAlmostEqual(summary["evalLoss"], mean, places=5)
+        self.assertAlmostEqual(summary["trainLoss"], self.last_step, places=5)
         self.assertEqual(told["examples"], ROWS)
         return told, outputs
 
