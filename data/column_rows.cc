@@ -50,7 +50,8 @@ absl::StatusOr<FieldValue> ColumnRows::At(size_t field, const FieldColumn& colum
   if (KeyItems& items = items_[field]; items.has_keys()) {
     items.Clear();
     for (uint64_t i = begin; i < end; ++i) {
-      if (!AddItem(column, i, &items)) return absl::InvalidArgumentError("a list of other things than keys");
+      if (!AddItem(column, i, &items))
+        return absl::InvalidArgumentError("a list of other things than whole numbers and texts");
     }
     return items.value();
   }
