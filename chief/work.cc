@@ -1,7 +1,6 @@
 #include "chief/work.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -129,7 +128,7 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
     return absl::InvalidArgumentError(absl::StrCat("a lease with a loss over ", done.examples, " examples"));
   }
   const double weight = chief_.job.data.is_weighted() ? done.weight : static_cast<double>(done.examples);
-  if (!std::isfinite(weight) || weight < 0) {
+  if (!IsWeightOf(done.examples, weight)) {
     return absl::InvalidArgumentError(absl::StrCat("a lease whose examples weigh ", weight));
   }
   chief_.progress.ReportLoss(done.loss_sum, weight);

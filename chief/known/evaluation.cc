@@ -1,7 +1,6 @@
 #include "chief/known/evaluation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -28,6 +27,11 @@ constexpr double kRoundedUp = 1 + 1e-9;
 uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
+
+bool IsWeightOf(uint64_t examples, double weight) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return weight >= 0 && weight <= static_cast<double>(examples) * kMost * kRoundedUp;
+}
 
 Evaluation::Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part,
                        std::vector<MetricSpec> metrics, bool counts_weights)
@@ -142,7 +146,8 @@ void Evaluation::Release(Incarnation worker) {
 
 // Of which the second is a part of the first, but for what their sums rounded.
 absl::Status Evaluation::CheckWeights(const EvalDone& done) const {
-  const bool is_good = std::isfinite(done.weight) && done.right >= 0 && done.right <= done.weight * kRoundedUp;
+  const bool is_good =
+      IsWeightOf(done.examples, done.weight) && done.right >= 0 && done.right <= done.weight * kRoundedUp;
   if (!counts_weights_ || is_good) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("evaluation examples of weight ", done.right, " right, of ", done.weight));

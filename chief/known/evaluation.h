@@ -26,6 +26,9 @@
 
 namespace downpour {
 
+// Whether so many examples may weigh so much, each of them a float from 0 on: sums of such weights stay finite.
+bool IsWeightOf(uint64_t examples, double weight);
+
 class Evaluation {
  public:
   struct Result {

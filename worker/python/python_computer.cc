@@ -114,7 +114,8 @@ class PythonComputer::Session {
     session->metric_places_ = *PlacesOf(job.training.metrics, *ready);
     for (const Json& one : ArrayOf(*ready, "dataFingerprints")) {
       const uint64_t number = one.is_number_unsigned() ? one.get<uint64_t>() : 0;
-      if (number != 0) session->of_files_ = MixAll(session->of_files_, number);
+      session->of_files_ = MixAll(session->of_files_, number);
+      session->has_files_ |= number != 0;
     }
     session->knows_keys_ = ready->value("knowsKeys", Json()) == true;
     const Json arithmetic = ready->value("arithmetic", Json());
@@ -125,7 +126,7 @@ class PythonComputer::Session {
   Prepared prepared() const {
     const auto train = static_cast<uint64_t>(job_.data.train_examples);
     const uint64_t counts = MixAll(train, eval_examples());
-    return {train, eval_examples(), of_files_ == 0 ? counts : MixAll(counts, of_files_), arithmetic_};
+    return {train, eval_examples(), has_files_ ? MixAll(counts, of_files_) : counts, arithmetic_};
   }
 
   // Of a step, or of one batch of an evaluation. Code without a function of keys finds out amid that.
@@ -404,7 +405,8 @@ class PythonComputer::Session {
   std::optional<LocalSteps> local_;         // where the job has them
   std::vector<MetricPlace> metric_places_;  // of the job's metrics, in their order
   std::string arithmetic_;
-  uint64_t of_files_ = 0;      // a fingerprint of the data, where they are rows of files; of other data 0
+  uint64_t of_files_ = 0;      // a fingerprint of the data,
+  bool has_files_ = false;     // which counts where some of them are rows of files
   std::set<SliceId> missing_;  // never loaded
   CachedCode code_;            // which stays as long as this
   GradientSets sets_;

@@ -167,7 +167,8 @@ TEST_F(EvaluationTest, MeansAreOverWeights) {
       for (const EvalGrant& grant : grants) {
         EvalDone done = Answer(grant);
         done.metric_sums = {weight};
-        for (const auto& [all, part] : {std::pair(std::nan(""), 0.0), {-1.0, -1.0}, {1.0, 2.0}, {1.0, std::nan("")}}) {
+        for (const auto& [all, part] :
+             {std::pair(std::nan(""), 0.0), {-1.0, -1.0}, {1.0, 2.0}, {1.0, std::nan("")}, {1e300, 1.0}}) {
           done.weight = all;
           done.right = part;
           EXPECT_TRUE(absl::IsInvalidArgument(evaluation.Accept(done))) << all << " " << part;
