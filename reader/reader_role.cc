@@ -13,12 +13,11 @@ namespace downpour {
 namespace {
 
 constexpr PeerId kFirstPs{uint64_t{1} << 20};  // connections to chiefs have the numbers below
-// Rows that somebody waits for do not wait longer for a round of all slices, which some ps may not answer.
-constexpr Duration kRowsWait = 100ms;
+constexpr int kQuestionBits = 32;              // the requests of one question have the numbers behind its own
 
 }  // namespace
 
-ReaderRole::ReaderRole(ReaderOptions options) : options_(std::move(options)) {}
+ReaderRole::ReaderRole(ReaderOptions options) : options_(std::move(options)), run_(options_.run) {}
 
 void ReaderRole::Step(Time now, Input input, Effects& effects) {
   now_ = now;
@@ -32,7 +31,9 @@ void ReaderRole::Step(Time now, Input input, Effects& effects) {
   std::visit([this](auto& in) { On(in); }, input);
   if (pull_ && end_.ok()) {
     EndRoundIfComplete();
-    BeginWhatIsDue();
+    BeginRoundIfDue();
+    AskQuestions();
+    EndQuestions();
     Flush();
   }
   effects.SayIn(run_);
@@ -55,23 +56,26 @@ void ReaderRole::On(Started&) {
 
 void ReaderRole::On(Tick&) {
   if (now_ >= ask_at_) Ask();
-  if (!pull_) return;
-  for (const auto& link : map_->links()) {
-    PullRound::Again again =
-        pull_->AskAgain(now_, options_.timing.data_retry, Incarnation::kNone, *link, *map_, parameters_.versions);
-    if (again.unanswered) link->BackOff();
-    for (Pull& pull : again.pulls) out_->SendTo(link->peer, std::move(pull));
-  }
+  ForEachPull([this](PullRound& pull, PlacementMap& map) {
+    for (const auto& link : map.links()) {
+      PullRound::Again again =
+          pull.AskAgain(now_, options_.timing.data_retry, Incarnation::kNone, *link, map, parameters_.versions);
+      if (again.unanswered) link->BackOff();
+      for (Pull& one : again.pulls) out_->SendTo(link->peer, std::move(one));
+    }
+  });
 }
 
-void ReaderRole::On(Reconnected& link) {
-  if (link.peer == chief_) return Ask();
-  PsLink* const ps = map_ ? map_->Find(link.peer) : nullptr;
-  if (ps == nullptr) return;
-  pull_->SendAgain(*ps, now_);
+void ReaderRole::On(Reconnected& reconnected) {
+  if (reconnected.peer == chief_) return Ask();
+  ForEachPull([&](PullRound& pull, PlacementMap& map) {
+    if (const PsLink* const link = map.Find(reconnected.peer)) pull.SendAgain(*link, now_);
+  });
   Tick tick;
   On(tick);
-  ps->backoff = 1;
+  ForEachPull([&](PullRound&, PlacementMap& map) {
+    if (PsLink* const link = map.Find(reconnected.peer)) link->backoff = 1;
+  });
 }
 
 void ReaderRole::On(StopRequested&) { out_->Add(Exit{kExitDone, "nobody reads here any more", /*as_told=*/true}); }
@@ -120,9 +124,16 @@ void ReaderRole::Adopt(uint64_t run, const Placement& placement) {
   if (!moved.ok()) return void(++rejected_);
   if (map_->number() != 0) {
     // B6: what a slice sent in its old epoch is not used. A round under way asks it again.
-    for (const SliceId slice : *moved) pull_->Forget(map_->link_of(slice), slice);
+    ForEachPull([&](PullRound& pull, PlacementMap& map) {
+      for (const SliceId slice : *moved) pull.Forget(map.link_of(slice), slice);
+    });
   }
-  for (const PeerId peer : map_->Adopt(placement, *out_)) pull_->SendAgain(*map_->Find(peer), now_);
+  const std::vector<PeerId> redialled = map_->Adopt(placement, *out_);
+  Effects done;  // by map_
+  rows_map_->Adopt(placement, done);
+  ForEachPull([&](PullRound& pull, PlacementMap& map) {
+    for (const PeerId peer : redialled) pull.SendAgain(*map.Find(peer), now_);
+  });
 }
 
 absl::Status ReaderRole::AdoptJob(const std::string& text) {
@@ -142,50 +153,35 @@ absl::Status ReaderRole::AdoptJob(const std::string& text) {
   if (!is_first) return absl::OkStatus();
   grid_ = std::make_shared<const SliceGrid>(*std::move(grid));
   map_.emplace(grid_->size(), kFirstPs);
+  rows_map_.emplace(grid_->size(), kFirstPs);
   pull_.emplace(grid_.get());
   parameters_ = ParameterSet(grid_->dense(), grid_->buckets);
   return absl::OkStatus();
 }
 
-// ---- Rounds ---------------------------------------------------------------------------------------------------------
+// ---- Values and rows ------------------------------------------------------------------------------------------------
 
-void ReaderRole::WantRows(uint64_t number, SliceValues keys) { wanted_.push_back({number, std::move(keys)}); }
-
-void ReaderRole::ForgetRows(uint64_t number) {
-  const bool is_under_way = in_round_ && round_of_ == PullRound::Of::kRows && wanted_.front().number == number;
-  if (is_under_way) Abandon();
-  std::erase_if(wanted_, [number](const Wanted& one) { return one.number == number; });
+template <typename Visit>
+void ReaderRole::ForEachPull(const Visit& visit) {
+  if (!pull_) return;
+  visit(*pull_, *map_);
+  for (Question& one : questions_) {
+    if (one.pull) visit(*one.pull, *rows_map_);
+  }
 }
 
-void ReaderRole::Abandon() {
-  pull_->Abandon(*map_);
-  in_round_ = false;
-}
-
-void ReaderRole::BeginWhatIsDue() {
-  if (map_->number() == 0) return;
-  if (in_round_ && round_of_ == PullRound::Of::kAll && !wanted_.empty() && now_ - round_begun_ >= kRowsWait) Abandon();
-  if (in_round_) return;
-  if (wanted_.empty() && now_ < next_round_) return;
-  round_of_ = wanted_.empty() ? PullRound::Of::kAll : PullRound::Of::kRows;
-  for (size_t i = grid_->dense(); i < parameters_.values.size(); ++i) parameters_.values[i] = Payload();  // RowsOf
-  pull_->Want(wanted_.empty() ? SliceValues() : wanted_.front().keys);
-  pull_->Begin(round_of_);
+void ReaderRole::BeginRoundIfDue() {
+  if (in_round_ || map_->number() == 0 || now_ < next_round_) return;
+  pull_->Begin(PullRound::Of::kAll);
   in_round_ = true;
-  if (round_of_ == PullRound::Of::kAll) round_begun_ = now_;
-  Flush();
-  EndRoundIfComplete();  // where nothing had to be asked
+  round_begun_ = now_;
+  EndRoundIfComplete();  // where nothing has to be asked
 }
 
 void ReaderRole::EndRoundIfComplete() {
   if (!in_round_ || pull_->under_way()) return;
   in_round_ = false;
   pull_->TakePulled();  // a slice that moves from now on is asked in the next round
-  if (round_of_ == PullRound::Of::kRows) {
-    found_rows_.push_back({wanted_.front().number, RowsOf(parameters_)});
-    wanted_.pop_front();
-    return;
-  }
   const auto dense = static_cast<std::ptrdiff_t>(grid_->dense());
   complete_ = ValueSet{.job = job_,
                        .grid = grid_,
@@ -199,10 +195,49 @@ void ReaderRole::EndRoundIfComplete() {
   out_->Add(Wake{next_round_ - now_});
 }
 
+void ReaderRole::WantRows(uint64_t number, SliceValues keys) {
+  questions_.push_back({.number = number, .keys = std::move(keys), .rows = {}, .pull = {}});
+}
+
+void ReaderRole::ForgetRows(uint64_t number) {
+  std::erase_if(questions_, [&](Question& one) {
+    if (one.number != number) return false;
+    if (one.pull) one.pull->Abandon(*rows_map_);  // its room at the ps is free
+    return true;
+  });
+}
+
+void ReaderRole::AskQuestions() {
+  if (map_->number() == 0) return;
+  for (Question& one : questions_) {
+    if (one.pull) continue;
+    for (const auto& [bucket, keys] : one.keys) one.rows.emplace_back(bucket, Payload());
+    one.pull.emplace(grid_.get(), ++questions_asked_ << kQuestionBits);
+    one.pull->Want(std::move(one.keys));
+    one.pull->Begin(PullRound::Of::kRows);
+  }
+}
+
+void ReaderRole::EndQuestions() {
+  std::erase_if(questions_, [this](Question& one) {
+    if (!one.pull || one.pull->under_way()) return false;
+    found_rows_.push_back({one.number, std::move(one.rows)});
+    return true;
+  });
+}
+
+void ReaderRole::Send(PullRound& pull, const PlacementMap& map, PsLink& link) {
+  while (auto next = pull.Next(now_, Incarnation::kNone, link, map, parameters_.versions)) {
+    out_->SendTo(link.peer, *std::move(next));
+  }
+}
+
 void ReaderRole::Flush() {
-  for (const auto& link : map_->links()) {
-    while (auto pull = pull_->Next(now_, Incarnation::kNone, *link, *map_, parameters_.versions)) {
-      out_->SendTo(link->peer, *std::move(pull));
+  for (const auto& link : map_->links()) Send(*pull_, *map_, *link);
+  for (const auto& link : rows_map_->links()) {
+    for (Question& one : questions_) {
+      Send(*one.pull, *rows_map_, *link);
+      if (one.pull->WaitsForRoom(*link)) break;  // a large one would wait for ever if small ones passed it
     }
   }
 }
@@ -210,28 +245,52 @@ void ReaderRole::Flush() {
 void ReaderRole::FromPs(PeerId from, const PullReply& reply) {
   PsLink* const link = map_->Find(from);
   if (link == nullptr || link->incarnation != reply.from) return;  // A9
+  PsLink& rows_link = *rows_map_->Find(from);
   // Its window is for workers, who push too.
-  link->OnReply(std::min<uint64_t>(reply.window, kMaxMessagePayload), now_);
+  for (PsLink* one : {link, &rows_link}) one->OnReply(std::min<uint64_t>(reply.window, kMaxMessagePayload), now_);
+  const Time retry = now_ + options_.timing.control_retry;
   bool has_moved = false;
-  pull_->Receive(reply, *link, now_ + options_.timing.control_retry, [&](const PullReply::Item& item) {
+  pull_->Receive(reply, *link, retry, [&](const PullReply::Item& item) {
     has_moved |= item.refusal != SliceRefusal::kNone;
-    return Store(item);
+    return StoreValues(item);
   });
+  for (Question& one : questions_) {
+    if (!one.pull) continue;
+    one.pull->Receive(reply, rows_link, retry, [&](const PullReply::Item& item) {
+      has_moved |= item.refusal != SliceRefusal::kNone;
+      return StoreRows(item, &one);
+    });
+  }
   if (has_moved) Ask();
 }
 
-// Only for what was asked for, so the slice is one of the grid.
-bool ReaderRole::Store(const PullReply::Item& item) {
-  // B6: values of another epoch are of another history, whatever their number.
-  if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_->epoch(item.slice)) return false;
+// B6: values of another epoch are of another history, whatever their number.
+bool ReaderRole::IsOfThisEpoch(const PullReply::Item& item) const {
+  return item.refusal == SliceRefusal::kNone && item.version.epoch == map_->epoch(item.slice);
+}
+
+// This and the next one: only for what was asked for, so the slice is one of the grid.
+bool ReaderRole::StoreValues(const PullReply::Item& item) {
+  if (!IsOfThisEpoch(item)) return false;
   const size_t slice = ToNumber(item.slice);
-  if (!grid_->IsBucket(item.slice) && item.version == parameters_.versions[slice]) return true;
+  if (item.version == parameters_.versions[slice]) return true;
   if (item.values.size() != pull_->AnswerBytesOf(item.slice)) {
     ++rejected_;
     return false;
   }
   parameters_.versions[slice] = item.version;
   parameters_.values[slice] = item.values;
+  return true;
+}
+
+bool ReaderRole::StoreRows(const PullReply::Item& item, Question* question) {
+  if (!IsOfThisEpoch(item)) return false;
+  if (item.values.size() != question->pull->AnswerBytesOf(item.slice)) {
+    ++rejected_;
+    return false;
+  }
+  const auto rows = std::ranges::lower_bound(question->rows, item.slice, {}, &SliceValues::value_type::first);
+  rows->second = item.values;
   return true;
 }
 

@@ -11,9 +11,10 @@
 //   A ValueSet is what a whole round brought, never a part of one. Each slice is of one point between two pushes, and
 //   all of them are of the time of the round. All that was applied before the round began is in it. So training with
 //   several workers sees values, too.
-// Cost: at most one message of kMaxMessagePayload is unanswered at a ps. A round begins `refresh` after the one before
-//   it, or later: so that at most a fifth of the time is spent in rounds. A slice that did not change is not sent
-//   again.
+//   Questions for rows are under way side by side, and beside a round. None waits for a ps that another one needs.
+// Cost: at most one message of kMaxMessagePayload for a round, and one for rows, is unanswered at a ps. A round begins
+//   `refresh` after the one before it, or later: so that at most a fifth of the time is spent in rounds. A slice that
+//   did not change is not sent again. A question for rows costs a look at each slice.
 // Errors: end() says why nothing more will come: the job is over, the chief leads another run or another model, or
 //   speaks of a job that this build does not understand. What a ps says wrongly counts as rejected and is asked again.
 // Source: schema/PROTOCOL.md, conversation 13. It pulls as a worker does (worker/pull_round.h).
@@ -23,7 +24,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,7 @@ namespace downpour {
 struct ReaderOptions {
   std::string chief;        // where it listens
   std::string secret = {};  // as its chief.json has it; empty: keys tell who may ask
+  uint64_t run = 0;         // of which training; 0: of whichever the chief leads first
   Duration refresh = 200ms;
   Timing timing = {};
 };
@@ -86,14 +88,18 @@ class ReaderRole final : public Role {
   Time chief_heard() const { return chief_heard_; }
   bool secret_refused() const { return secret_refused_; }
 
+  uint64_t run() const { return run_; }
   // OK while more may come.
   const absl::Status& end() const { return end_; }
   uint64_t rejected() const { return rejected_; }
 
  private:
-  struct Wanted {
-    uint64_t number = 0;
-    SliceValues keys;
+  // A question for rows.
+  struct Question {
+    uint64_t number = 0;            // as WantRows got it
+    SliceValues keys;               // until it is asked
+    SliceValues rows;               // by bucket, ascending; of one that has not answered: empty
+    std::optional<PullRound> pull;  // once it is asked
   };
 
   void On(Started&);
@@ -109,10 +115,17 @@ class ReaderRole final : public Role {
   void Adopt(uint64_t run, const Placement& placement);
   absl::Status AdoptJob(const std::string& text);
   void FromPs(PeerId from, const PullReply& reply);
-  bool Store(const PullReply::Item& item);
-  void Abandon();
-  void BeginWhatIsDue();
+  // Calls visit(pull, map) of the values and of each question that is asked.
+  template <typename Visit>
+  void ForEachPull(const Visit& visit);
+  bool IsOfThisEpoch(const PullReply::Item& item) const;
+  bool StoreValues(const PullReply::Item& item);
+  bool StoreRows(const PullReply::Item& item, Question* question);
+  void BeginRoundIfDue();
   void EndRoundIfComplete();
+  void AskQuestions();
+  void EndQuestions();
+  void Send(PullRound& pull, const PlacementMap& map, PsLink& link);
   void Flush();
 
   ReaderOptions options_;
@@ -127,20 +140,23 @@ class ReaderRole final : public Role {
   Time chief_heard_{};
   absl::Status end_;
 
-  uint64_t run_ = 0;  // that the rest is of; 0: no chief has placed anything yet
+  uint64_t run_;  // that the rest is of; 0: no chief has placed anything yet
   std::string job_text_;
   std::shared_ptr<const JobSpec> job_;
   std::shared_ptr<const SliceGrid> grid_;
   std::optional<PlacementMap> map_;
-  std::optional<PullRound> pull_;
+  std::optional<PullRound> pull_;  // of the slices of variables
   ParameterSet parameters_;
   bool in_round_ = false;
-  PullRound::Of round_of_ = PullRound::Of::kAll;  // what that round is of
-  Time round_begun_{};                            // the last one of all slices
+  Time round_begun_{};  // the last one
   Time next_round_{};
-  std::array<Duration, 4> lasted_{};  // the last rounds of all slices
+  std::array<Duration, 4> lasted_{};  // the last rounds
   size_t rounds_ = 0;
-  std::deque<Wanted> wanted_;  // the first is that of a round of rows under way
+  // The same links as map_ has, by the same placements. But what rows wait for is counted here, so that neither they
+  // nor rounds take the other's room at a ps.
+  std::optional<PlacementMap> rows_map_;
+  std::list<Question> questions_;  // oldest first
+  uint64_t questions_asked_ = 0;
   std::vector<FoundRows> found_rows_;
   std::optional<ValueSet> complete_;
   uint64_t rejected_ = 0;

@@ -23,7 +23,7 @@ void PullRound::Begin(Of of) {
   CHECK(!under_way());
   of_ = of;
   for (const Slice& slice : grid_.slices) wanted_[ToNumber(slice.id)] = IsNeeded(slice.id);
-  missing_ = static_cast<size_t>(std::count(wanted_.begin(), wanted_.end(), true));
+  missing_ = unasked_ = static_cast<size_t>(std::count(wanted_.begin(), wanted_.end(), true));
   fresh_ = missing_ == 0;  // where all is rows, and none is needed
   ++begun_;
 }
@@ -32,13 +32,13 @@ void PullRound::Abandon(PlacementMap& map) {
   for (const auto& link : map.links()) {
     for (const SliceId slice : link->slices) Forget(*link, slice);
   }
-  missing_ = 0;
+  missing_ = unasked_ = 0;
   fresh_ = false;
 }
 
 std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, const PlacementMap& map,
                                     const std::vector<Version>& have) {
-  if (missing_ == 0) return std::nullopt;
+  if (unasked_ == 0) return std::nullopt;
   Request request{.id = last_request_ + 1, .server = link.incarnation, .slices = {}, .sent = now, .resend_at = {}};
   uint64_t bytes = 0, key_bytes = 0;
   if (std::exchange(link.pull, begun_) != begun_) link.asked = 0;
@@ -51,6 +51,7 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
     if (!request.slices.empty() && is_full) break;
     if (request.slices.size() == kMaxFrames - 1 || !link.HasCredit(BytesOf(slice))) break;
     wanted_[ToNumber(slice)] = false;
+    --unasked_;
     request.slices.push_back(slice);
     bytes += more;
     key_bytes += more_keys;
@@ -98,6 +99,7 @@ Pull PullRound::MessageOf(const Request& request, Incarnation from, const Placem
 void PullRound::Forget(PsLink& link, SliceId slice) {
   if (wanted_[ToNumber(slice)] || !IsNeeded(slice) || !(under_way() || fresh_)) return;
   wanted_[ToNumber(slice)] = true;
+  ++unasked_;
   size_t asked = 0;
   for (Request& request : requests_) asked += std::erase(request.slices, slice);
   // B6: what the slice sent in its old epoch, or sends yet, is not used.

@@ -31,12 +31,14 @@ class PullRound {
  public:
   enum class Of { kAll, kRows };  // of what a round is
 
-  explicit PullRound(const SliceGrid* grid) : grid_(*grid), rows_(grid->size()), wanted_(grid->size()) {}
+  // `numbers_from`: rounds and requests are numbered from there. Pulls that share links need numbers of their own.
+  explicit PullRound(const SliceGrid* grid, uint64_t numbers_from = 0)
+      : grid_(*grid), rows_(grid->size()), wanted_(grid->size()), begun_(numbers_from), last_request_(numbers_from) {}
 
   bool under_way() const { return missing_ > 0; }
   bool fresh() const { return fresh_ && of_ == Of::kAll; }
   bool has_rows() const { return fresh_; }   // whatever else the round was of
-  uint64_t begun() const { return begun_; }  // rounds so far
+  uint64_t begun() const { return begun_; }  // counts rounds
 
   // By bucket, as runtime/row_frames.h has them. A bucket without keys is not asked. What was pulled is not fresh any
   // more, and a round under way begins again for buckets: so not while one is.
@@ -48,6 +50,10 @@ class PullRound {
   // The next message for that ps, as far as its window allows; none if nothing is wanted from it or no room is left.
   std::optional<Pull> Next(Time now, Incarnation from, PsLink& link, const PlacementMap& map,
                            const std::vector<Version>& have);
+  // Once Next said none: whether something is wanted from that ps yet.
+  bool WaitsForRoom(const PsLink& link) const {
+    return unasked_ > 0 && link.pull == begun_ && link.asked < link.slices.size();
+  }
   // Requests to that ps which are to be sent again, as they are: refused a while ago, or unanswered for too long.
   struct Again {
     std::vector<Pull> pulls;
@@ -116,10 +122,11 @@ class PullRound {
   std::vector<bool> wanted_;       // by slice: not asked for yet
   std::vector<Request> requests_;  // unanswered, oldest first; each has room in its link's window
   size_t missing_ = 0;             // slices whose values are not here
+  size_t unasked_ = 0;             // of them those that are wanted and not asked for
   bool fresh_ = false;             // all came since Begin, none was used, none has moved since
   Of of_ = Of::kAll;               // the round that was begun last
-  uint64_t begun_ = 0;             // rounds so far: a step waits for one that began after its predecessor's push
-  uint64_t last_request_ = 0;      // never given twice, so a late answer finds no request
+  uint64_t begun_;                 // rounds so far: a step waits for one that began after its predecessor's push
+  uint64_t last_request_;          // never given twice, so a late answer finds no request
 };
 
 }  // namespace downpour

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "job/job_file.h"
 #include "runtime/row_frames.h"
 #include "schema/codec.h"
@@ -196,6 +198,8 @@ TEST_F(ReaderRoleTest, OnlyWhatWasAskedOfThatProcessCounts) {
   Give(Received{asked[1].ps, other, kRun + 1});  // of another run
   other.request += 7;
   Give(Received{asked[1].ps, other, kRun});
+  Answer(asked[1], kPs[1], {{1, 2}, 6}, 6);  // B6: of another epoch
+  EXPECT_EQ(role_.TakeValues(), std::nullopt);
   PullReply small = ReplyTo(asked[1].pull, kPs[1], {{1, 1}, 6}, 6);
   small.slices[0].values = Payload::Zeros(4);
   Give(Received{asked[1].ps, small, kRun});
@@ -268,6 +272,15 @@ TEST_F(ReaderRoleTest, TheJobsEndIsTheEnd) {
   EXPECT_THAT(TakeAsked(), IsEmpty());
 }
 
+TEST_F(ReaderRoleTest, ARunThatIsGivenIsTheOnlyOne) {
+  ReaderRole role({.chief = "h0:1", .run = kRun + 1});
+  Effects effects;
+  role.Step(now_, Started(), effects);
+  role.Step(now_, Received{dialled_.at("h0:1"), PlaceIn({1, 1}, {1, 1}), kRun}, effects);
+  EXPECT_THAT(std::string(role.end().message()), HasSubstr("another run"));
+  EXPECT_EQ(role.run(), kRun + 1);
+}
+
 TEST_F(ReaderRoleTest, AnotherPlanIsAnotherModel) {
   ReadOnce();
   job_.training.epochs = 3;  // the same plan
@@ -311,16 +324,18 @@ class ReaderOfRowsTest : public ReaderRoleTest {
  protected:
   static constexpr SliceId kBucket{2};
 
-  ReaderOfRowsTest() {
-    job_ = ParseJob(
-               "{name: words, model: {tables: [{name: words, width: 2}], tableBuckets: 1, layers: ["
-               "{name: e, embedding: {table: words, column: word}}, {name: out, from: [e], dense: {units: 2}}]}, "
-               "data: {format: csv, train: /nowhere/a.csv, label: liked, columns: [{name: word, key: integer}]}}",
-               "test")
+  explicit ReaderOfRowsTest(int buckets = 1) {
+    job_ = ParseJob(absl::StrCat("{name: words, model: {tables: [{name: words, width: 2}], tableBuckets: ", buckets,
+                                 ", layers: [{name: e, embedding: {table: words, column: word}}, "
+                                 "{name: out, from: [e], dense: {units: 2}}]}, data: {format: csv, "
+                                 "train: /nowhere/a.csv, label: liked, columns: [{name: word, key: integer}]}}"),
+                    "test")
                .job;
-    Placement placement = PlaceIn({1, 1}, {1, 1});
-    placement.slices.push_back({kBucket, {1, 1}, 0});
-    FromChief(placement);
+    placement_ = PlaceIn({1, 1}, {1, 1});
+    for (int i = 0; i < buckets; ++i) {
+      placement_.slices.push_back({SliceId{2 + static_cast<uint32_t>(i)}, {1, 1}, static_cast<uint32_t>(i)});
+    }
+    FromChief(placement_);
     AnswerValues();
   }
   void AnswerValues() {
@@ -330,72 +345,123 @@ class ReaderOfRowsTest : public ReaderRoleTest {
     EXPECT_TRUE(role_.TakeValues().has_value());
   }
   static SliceValues Keys(uint64_t key) { return {{kBucket, PackKeys({{1}, {key}})}}; }
-  void AnswerRow(const Asked& asked, float value) {
-    PullReply reply{.from = kPs[0], .request = asked.pull.request, .slices = {}, .window = 1 << 20};
+  // Of more rows than fit into a message.
+  static SliceValues ManyKeys() {
+    RowKeys keys{.counts = {100'000}, .keys = std::vector<uint64_t>(100'000)};
+    std::iota(keys.keys.begin(), keys.keys.end(), 0);
+    return {{kBucket, PackKeys(keys)}};
+  }
+  void AnswerRow(const Asked& asked, float value, Incarnation from = kPs[0], SliceEpoch epoch = {1, 1}) {
+    PullReply reply{.from = from, .request = asked.pull.request, .slices = {}, .window = 1 << 20};
     const float row[] = {value, value};
-    reply.slices.push_back({kBucket, SliceRefusal::kNone, {{1, 1}, 9}, Payload::CopyOf(row, sizeof(row))});
+    const SliceId bucket = asked.pull.slices[0].slice;
+    reply.slices.push_back({bucket, SliceRefusal::kNone, {epoch, 9}, Payload::CopyOf(row, sizeof(row))});
     Give(Received{asked.ps, reply, kRun});
   }
+
+  Placement placement_;
 };
 
-TEST_F(ReaderOfRowsTest, RowsComeWhenTheyAreAskedForOneQuestionAfterTheOther) {
+// And one more bucket at ps-1.
+class ReaderOfTwoBucketsTest : public ReaderOfRowsTest {
+ protected:
+  static constexpr SliceId kOtherBucket{3};
+  ReaderOfTwoBucketsTest() : ReaderOfRowsTest(2) {}
+};
+
+TEST_F(ReaderOfRowsTest, QuestionsForRowsAreAskedSideBySide) {
   role_.WantRows(7, Keys(1));
   role_.WantRows(8, Keys(2));
   Give(Tick());
-  std::vector<Asked> asked = TakeAsked();
-  ASSERT_THAT(asked, SizeIs(1));
+  const std::vector<Asked> asked = TakeAsked();
+  ASSERT_THAT(asked, SizeIs(2));
   EXPECT_EQ(UnpackKeys(asked[0].pull.slices[0].keys, std::vector<uint32_t>{2})->keys[0], 1u);
-  AnswerRow(asked[0], 10);
+  AnswerRow(asked[1], 20);
   std::vector<FoundRows> found = role_.TakeRows();
+  ASSERT_THAT(found, SizeIs(1)) << "which waits for no other";
+  EXPECT_EQ(found[0].number, 8u);
+  EXPECT_EQ(found[0].rows[0].second.floats()[0], 20);
+  AnswerRow(asked[0], 10);
+  found = role_.TakeRows();
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].number, 7u);
   EXPECT_EQ(found[0].rows[0].second.floats()[0], 10);
-  asked = TakeAsked();
-  ASSERT_THAT(asked, SizeIs(1));
-  AnswerRow(asked[0], 20);
-  found = role_.TakeRows();
+}
+
+// What is asked of ps-0 is not answered.
+TEST_F(ReaderOfTwoBucketsTest, RowsOfAPsThatIsAwayHoldUpNoOthers) {
+  role_.WantRows(7, {{kBucket, PackKeys({{1}, {1}})}, {kOtherBucket, PackKeys({{1}, {2}})}});
+  role_.WantRows(8, {{kOtherBucket, PackKeys({{1}, {3}})}});
+  Give(Tick());
+  for (const Asked& one : TakeAsked()) {
+    if (one.pull.slices[0].slice == kOtherBucket) AnswerRow(one, 20, kPs[1]);
+  }
+  const std::vector<FoundRows> found = role_.TakeRows();
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].number, 8u);
-  EXPECT_EQ(found[0].rows[0].second.floats()[0], 20);
 }
 
-TEST_F(ReaderOfRowsTest, RoundsOfValuesGoOnBesideThem) {
-  role_.WantRows(7, Keys(1));
-  Pass(200ms);
+TEST_F(ReaderOfTwoBucketsTest, RowsThatMoveAreAskedAgain) {
+  role_.WantRows(7, {{kBucket, PackKeys({{1}, {1}})}, {kOtherBucket, PackKeys({{1}, {2}})}});
+  Give(Tick());
   std::vector<Asked> asked = TakeAsked();
-  ASSERT_THAT(asked, SizeIs(1)) << "who waits is first";
+  ASSERT_THAT(asked, SizeIs(2));
+  AnswerRow(asked[1], 20, kPs[1]);
+  placement_.slices[3].epoch = {1, 2};
+  ++placement_.number;
+  FromChief(placement_);
   AnswerRow(asked[0], 10);
-  EXPECT_THAT(role_.TakeRows(), SizeIs(1));
-  AnswerValues();
+  EXPECT_THAT(role_.TakeRows(), IsEmpty()) << "B6: a part of them is of an epoch that is over";
+  asked = TakeAsked();
+  ASSERT_THAT(asked, SizeIs(1));
+  AnswerRow(asked[0], 30, kPs[1], {1, 2});
+  const std::vector<FoundRows> found = role_.TakeRows();
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].rows[0].second.floats()[0], 10);
+  EXPECT_EQ(found[0].rows[1].second.floats()[0], 30);
 }
 
-// ps-1 does not answer; the rows are at ps-0.
-TEST_F(ReaderOfRowsTest, RowsDoNotWaitForARoundThatStandsStill) {
+// Keys and rows of more than a message.
+TEST_F(ReaderOfRowsTest, RowsAndRoundsDoNotWaitForEachOther) {
+  role_.WantRows(7, ManyKeys());
+  Give(Tick());
+  EXPECT_THAT(TakeAsked(), SizeIs(1));
   Pass(200ms);
-  EXPECT_THAT(TakeAsked(), SizeIs(2));
+  AnswerValues();
+  Pass(200ms);
+  EXPECT_THAT(TakeAsked(), SizeIs(2));  // which is not answered
+  role_.ForgetRows(7);
+  role_.WantRows(8, ManyKeys());
+  Give(Tick());
+  EXPECT_THAT(TakeAsked(), SizeIs(1));
+}
+
+TEST_F(ReaderOfRowsTest, RowsKeepOneMessageUnansweredAtAPsAndTheLargeOnesTheirTurn) {
   role_.WantRows(7, Keys(1));
-  Pass(99ms);
-  EXPECT_THAT(TakeAsked(), IsEmpty());
-  Pass(1ms);
-  const std::vector<Asked> asked = TakeAsked();
+  role_.WantRows(8, ManyKeys());
+  role_.WantRows(9, Keys(2));
+  Give(Tick());
+  std::vector<Asked> asked = TakeAsked();
   ASSERT_THAT(asked, SizeIs(1));
   AnswerRow(asked[0], 10);
-  EXPECT_THAT(role_.TakeRows(), SizeIs(1));
-  AnswerValues();  // the round began again
+  asked = TakeAsked();
+  ASSERT_THAT(asked, SizeIs(1)) << "its room is full";
+  EXPECT_GT(asked[0].pull.slices[0].keys.size(), 1000u);
+  role_.ForgetRows(8);
+  Give(Tick());
+  EXPECT_THAT(TakeAsked(), SizeIs(1));
 }
 
 TEST_F(ReaderOfRowsTest, WhatNobodyWaitsForHoldsUpNobody) {
   role_.WantRows(7, Keys(1));
   role_.WantRows(8, Keys(2));
   Give(Tick());
-  const Asked late = TakeAsked().at(0);
-  role_.ForgetRows(7);
-  Give(Tick());
   const std::vector<Asked> asked = TakeAsked();
-  ASSERT_THAT(asked, SizeIs(1));
-  AnswerRow(late, 10);
+  ASSERT_THAT(asked, SizeIs(2));
+  role_.ForgetRows(7);
+  AnswerRow(asked[0], 10);
   EXPECT_THAT(role_.TakeRows(), IsEmpty()) << "of a question that was given up";
-  AnswerRow(asked[0], 20);
+  AnswerRow(asked[1], 20);
   const std::vector<FoundRows> found = role_.TakeRows();
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].rows[0].second.floats()[0], 20);
