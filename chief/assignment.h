@@ -78,6 +78,7 @@ class Assignment {
   const absl::Status& failure() const { return failure_; }
 
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }  // by slice; empty before Place
+  uint32_t term() const { return term_; }
   uint64_t placement_number() const { return placement_number_; }    // rises with each change of any epoch or address
   // Leases that each slice which was placed since the last call holds; once complete().
   IntervalSet TakeFinished() { return std::exchange(finished_, std::nullopt).value_or(IntervalSet()); }

@@ -41,10 +41,13 @@ void Training::SendPlacement(const Task& worker) {
 void Training::AnswerReader(PeerId reader, const PlacementRequest& asked) {
   Placement placement;
   if (chief_.life.runs() && ledger_current_) {
-    placement = chief_.assignment.ToPlacement(Incarnation::kNone);
-    placement.job = chief_.journal.record().job;
-    const bool knows_it = asked.term == placement.term && asked.number == placement.number;
-    if (knows_it) placement = {.number = placement.number, .term = placement.term, .servers = {}, .slices = {}};
+    const Assignment& now = chief_.assignment;
+    if (asked.term == now.term() && asked.number == now.placement_number()) {
+      placement = {.number = asked.number, .term = asked.term, .servers = {}, .slices = {}};
+    } else {
+      placement = now.ToPlacement(Incarnation::kNone);
+      placement.job = chief_.journal.record().job;
+    }
   }
   chief_.context.out.SendTo(reader, std::move(placement));
 }
