@@ -44,7 +44,10 @@ struct Target {
     return ZmqChannel(Connect(context, endpoint, &as, door).value(), ZmqChannel::Side::kDialler);
   }
   SliceEpoch First() const { return {term, 1}; }
-  Incarnation Nobody() const { return Incarnation{uint64_t{term} << 32 | 999'999}; }
+  // Of whom nobody has heard. A viewer may not speak in any name.
+  Incarnation Nobody() const {
+    return keys.self == PeerRole::kViewer ? Incarnation::kNone : Incarnation{uint64_t{term} << 32 | 999'999};
+  }
   KeyRing Stranger() const {
     KeyRing stranger = keys;
     stranger.own = MakeCurvePair();

@@ -283,6 +283,7 @@ class KeysTest(ProcessTest):
             ("statuses", "client", None),
             ("probes", "worker", 0),
             ("pulls", "worker", 0),
+            ("pulls", "viewer", 0),
             ("repeats", "worker", 0),
             ("pushes", "worker", 0),
         ):
