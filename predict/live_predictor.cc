@@ -48,6 +48,9 @@ absl::Status LiveValues::Publish(const ValueSet& values, Clock::time_point as_of
   if (!copy.ok()) return copy.status();
   if (absl::Status status = Update(values, &*copy); !status.ok()) return status;
   versions_ = copy->versions;
+  if (bytes_read_ == 0) {
+    for (const Payload& one : values.values) bytes_read_ += one.size();
+  }
   const JobPredictor* const predictor = copy->predictor.get();
   const auto give_back = [spares = spares_, held = std::make_shared<Copy>(*std::move(copy))](const JobPredictor*) {
     const std::lock_guard hold(spares->mutex);
@@ -64,6 +67,8 @@ LiveValues::Current LiveValues::Now() const {
   return current_;
 }
 
+uint64_t LiveValues::bytes_held() const { return (1 + Spares::kMost) * Now().predictor->bytes_held() + bytes_read_; }
+
 LivePredictor::LivePredictor(std::shared_ptr<const LiveValues> values, std::function<void()> on_end)
     : values_(std::move(values)), on_end_(std::move(on_end)) {
   const LiveValues::Current now = values_->Now();
@@ -73,7 +78,7 @@ LivePredictor::LivePredictor(std::shared_ptr<const LiveValues> values, std::func
   name_ = any.model_name();
   origin_ = any.origin();
   most_rows_ = any.most_rows();
-  bytes_ = 2 * any.bytes_held();
+  bytes_ = values_->bytes_held();
 }
 
 absl::StatusOr<OutputBatch> LivePredictor::Predict(const InputBatch& batch) const {

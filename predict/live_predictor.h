@@ -7,7 +7,8 @@
 // Order: each answer is computed on the values of one ValueSet, from its beginning to its end. Those of the one before
 //   are computed to their ends on that one. Rows of tables are those of the moment of the question (live_rows.h).
 // Cost: a copy of the model for the newest values, one for the next, and one more for each older set on which an answer
-//   is still computed. A new set costs a copy of the slices that changed.
+//   is still computed, of which one is kept for later. Beside them the reader has what it read. A new set costs a copy
+//   of the slices that changed.
 // Errors: of Publish: UNIMPLEMENTED with the remedy for models of Python code; those of JobPredictor.
 // Threads: Publish by one; all else by any.
 // Tests: tests/unit/predict/live_predictor_test.cc.
@@ -42,6 +43,8 @@ class LiveValues {
 
   absl::Status Publish(const ValueSet& values, Clock::time_point as_of);
   Current Now() const;  // before the first Publish without a predictor
+  // Of all copies that are kept, and of what was read.
+  uint64_t bytes_held() const;
 
  private:
   // A copy of the model, and what it holds.
@@ -63,6 +66,7 @@ class LiveValues {
   const std::shared_ptr<const RowSource> rows_;
   const std::shared_ptr<Spares> spares_ = std::make_shared<Spares>();
   std::vector<Version> versions_;  // of the newest
+  uint64_t bytes_read_ = 0;        // since the first Publish
   mutable std::mutex mutex_;
   Current current_;
 };
@@ -90,7 +94,7 @@ class LivePredictor final : public Predictor {
   DataSpec data_;
   std::string name_, origin_;
   size_t most_rows_ = 0;
-  uint64_t bytes_ = 0;  // of the newest copy and the next
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace downpour

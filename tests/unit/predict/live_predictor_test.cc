@@ -12,7 +12,6 @@
 namespace downpour {
 namespace {
 
-
 using Clock = LiveValues::Clock;
 
 // The model that JobWithColumns has, all of whose weights are `weight`.
@@ -57,6 +56,7 @@ TEST_F(LivePredictorTest, AnswersByTheNewestSet) {
   }
   EXPECT_EQ(predictor.signature().inputs.size(), 3u);
   EXPECT_EQ(predictor.origin(), "runs/first");
+  EXPECT_EQ(predictor.bytes_held(), 4 * values_->Now().predictor->bytes_held()) << "three copies, and what was read";
 }
 
 // A copy that is still read is not written to.
@@ -114,7 +114,9 @@ TEST_F(LivePredictorTest, RoundedValuesAreWidened) {
 TEST_F(LivePredictorTest, ItsEndIsSaid) {
   ASSERT_TRUE(values_->Publish(Set(1, 1), Clock::now()).ok());
   bool has_ended = false;
-  { const LivePredictor predictor(values_, [&] { has_ended = true; }); }
+  {
+    const LivePredictor predictor(values_, [&] { has_ended = true; });
+  }
   EXPECT_TRUE(has_ended);
 }
 
