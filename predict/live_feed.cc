@@ -126,7 +126,7 @@ class LiveFeed::Follower final : public Role {
 
   void Finish(const absl::Status& why, Effects& effects) {
     if (std::exchange(has_finished_, true)) return;
-    rows_->Close();
+    rows_->Close(why);
     if (first_answer_.joinable()) first_answer_.join();
     if (!has_first_) {
       std::exchange(events_.on_first, nullptr)(why);

@@ -7,6 +7,11 @@
 #include "schema/limits.h"
 
 namespace downpour {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 void LiveRows::UseGrid(std::shared_ptr<const SliceGrid> grid) { grid_ = std::move(grid); }
 
@@ -41,21 +46,28 @@ absl::StatusOr<SliceValues> LiveRows::Pack(const std::map<uint32_t, Part>& parts
 absl::StatusOr<SliceValues> LiveRows::Ask(SliceValues keys) const {
   std::unique_lock hold(mutex_);
   const uint64_t number = ++last_number_;
-  if (!is_closed_) {
+  if (closed_.ok()) {
     news_.asked.push_back({number, std::move(keys)});
     waiting_[number];
     hold.unlock();
     wake_();
     hold.lock();
-    answered_.wait_for(hold, kPatience, [&] { return is_closed_ || waiting_[number].has_value(); });
+    const auto has_ended = [&] { return !closed_.ok() || waiting_[number].has_value(); };
+    answered_.wait_for(hold, kBrief, has_ended);
+    const bool is_oldest = waiting_.begin()->first == number;
+    if (is_oldest || Clock::now() >= silent_until_) answered_.wait_for(hold, kPatience - kBrief, has_ended);
     const std::optional<SliceValues> found = std::move(waiting_[number]);
     waiting_.erase(number);
     if (found) return *found;
     news_.forgotten.push_back(number);
-  } else {
-    answered_.wait_for(hold, kPause);  // whoever asks again at once would spin
+    if (is_oldest) silent_until_ = Clock::now() + kSilence;
   }
-  return absl::UnavailableError("a server that has rows of the job's tables does not answer: ask again");
+  if (closed_.ok()) {
+    return absl::UnavailableError("a server that has rows of the job's tables does not answer: ask again");
+  }
+  return absl::UnavailableError(
+      absl::StrCat("rows of the job's tables are not read any more: ", std::string(closed_.message()),
+                   ". If it left a checkpoint, that one answers soon"));
 }
 
 absl::StatusOr<TableValues> LiveRows::Fetch(const TableKeys& keys) const {
@@ -93,9 +105,9 @@ void LiveRows::Answer(uint64_t number, SliceValues rows) {
   answered_.notify_all();
 }
 
-void LiveRows::Close() {
+void LiveRows::Close(const absl::Status& why) {
   const std::lock_guard hold(mutex_);
-  is_closed_ = true;
+  closed_ = why.ok() ? absl::CancelledError("") : why;
   answered_.notify_all();
 }
 

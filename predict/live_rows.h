@@ -8,7 +8,9 @@
 // Order: the rows of one bucket are of one point between two pushes. Those of two buckets, and the values of variables
 //   beside them, may be of others, as an evaluation of the job has them.
 // Cost: a question to each ps that has some of the rows.
-// Errors: those of row_source.h: UNAVAILABLE after kPatience, and after kPause once Close was called.
+// Errors: those of row_source.h. UNAVAILABLE after kPatience, and at once after Close. For kSilence after a question
+//   went unanswered the oldest one alone has that patience, and the others have kBrief: where a ps is away not every
+//   thread that asks stands still for it.
 // Threads: any.
 // Tests: tests/unit/predict/live_rows_test.cc, tests/process/test_live.py.
 #pragma once
@@ -33,7 +35,8 @@ namespace downpour {
 
 class LiveRows final : public RowSource {
  public:
-  static constexpr auto kPatience = std::chrono::milliseconds(500), kPause = std::chrono::milliseconds(20);
+  static constexpr auto kPatience = std::chrono::milliseconds(500), kBrief = std::chrono::milliseconds(50);
+  static constexpr auto kSilence = std::chrono::seconds(2);
 
   struct Question {
     uint64_t number = 0;
@@ -52,7 +55,8 @@ class LiveRows final : public RowSource {
   void UseGrid(std::shared_ptr<const SliceGrid> grid);
   News Take();
   void Answer(uint64_t number, SliceValues rows);
-  void Close();
+  // Nobody answers from now on, for this reason.
+  void Close(const absl::Status& why);
 
  private:
   // Of one bucket, where its rows go: table by table, places among the keys that were wanted of it.
@@ -71,7 +75,8 @@ class LiveRows final : public RowSource {
   mutable News news_;
   mutable uint64_t last_number_ = 0;
   mutable std::map<uint64_t, std::optional<SliceValues>> waiting_;  // by number
-  bool is_closed_ = false;
+  mutable std::chrono::steady_clock::time_point silent_until_;      // some ps does not answer
+  absl::Status closed_ = absl::OkStatus();                          // why nobody answers any more
 };
 
 }  // namespace downpour

@@ -40,7 +40,7 @@ class PredictionDesk::CountingPredictor final : public Predictor, public Instanc
 PredictionDesk::PredictionDesk(ModelService& models)
     : models_(models),
       log_(models.root()),
-      turns_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
+      turns_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency()))) {}  // one may wait for rows
 
 bool PredictionDesk::TakeTurn() {
   std::unique_lock hold(mutex_);
@@ -80,6 +80,7 @@ absl::Status PredictionDesk::Ask(const PredictionRequest& request, const Questio
     status = AskOnce(question, **served, *predictor);
     // A server of a job in training is away, or that job has just ended and a checkpoint takes over.
     if (!age || !absl::IsUnavailable(status) || PredictionMeter::Clock::now() - begun >= kPatience) break;
+    std::this_thread::sleep_for(kPause);  // without a turn, which others need
     const auto now = models_.Take(request.model, request.version);
     if (!now.ok()) break;
     served = now;

@@ -5,9 +5,10 @@
 //       const Predictor& predictor) { return ...; });
 //
 // Order: the version is taken once, so that an answer is of one version. As many requests compute at a time as the
-//   machine has cores. The others wait for their turn, and each is taken as soon as one is done. Models of Python code
-//   have turns of their own (predict/python_pool.h), so that one that hangs holds up no other model.
-//   A live version whose rows are not to be had is asked again for kPatience, by what answers in its name by then.
+//   machine has cores, and at least two. The others wait for their turn, and each is taken as soon as one is done.
+//   Models of Python code have turns of their own (predict/python_pool.h), so that one that hangs holds up no other.
+//   A live version whose rows are not to be had is asked again for kPatience, by what answers in its name by then. In
+//   the pauses others have the turn.
 // Errors: UNAVAILABLE for one that waited kPatience for its turn; those of ModelService::Take and of what is asked.
 // Threads: any.
 // Tests: tests/process/test_predictions.py.
@@ -37,6 +38,7 @@ struct PredictionRequest {
 class PredictionDesk {
  public:
   static constexpr auto kPatience = std::chrono::seconds(10);
+  static constexpr auto kPause = std::chrono::milliseconds(100);
 
   explicit PredictionDesk(ModelService& models);
 

@@ -77,9 +77,33 @@ TEST(LiveRowsTest, WhatDoesNotComeIsForgotten) {
   ASSERT_THAT(news.asked, SizeIs(1));
   EXPECT_THAT(news.forgotten, ElementsAre(news.asked[0].number));
   rows.Answer(news.asked[0].number, {});  // too late
-  rows.Close();
-  EXPECT_EQ(rows.Fetch({{3}, {}}).status().code(), absl::StatusCode::kUnavailable);
+  rows.Close(absl::NotFoundError("the job of runs/first is over"));
+  const absl::Status refused = rows.Fetch({{3}, {}}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the job of runs/first is over"));
   EXPECT_THAT(rows.Take().asked, IsEmpty()) << "nobody is there to answer";
+}
+
+// The others would have every thread of a service stand still.
+TEST(LiveRowsTest, OneQuestionWaitsForASilentServerAndTheOthersGiveUp) {
+  const auto grid = GridWith(2);
+  LiveRows rows([] {});
+  rows.UseGrid(grid);
+  EXPECT_FALSE(rows.Fetch({{3}, {}}).ok());  // some server is silent
+  rows.Take();
+  absl::StatusOr<TableValues> first;
+  for (int i = 0; i < 3 && !first.ok(); ++i) {  // this thread may have been held up
+    std::thread asks([&] { first = rows.Fetch({{3}, {}}); });
+    LiveRows::News news;
+    while (news.asked.empty()) news = rows.Take();
+    for (int other = 0; other < 3; ++other) {
+      EXPECT_EQ(rows.Fetch({{4}, {}}).status().code(), absl::StatusCode::kUnavailable);
+    }
+    rows.Answer(news.asked[0].number, AnswerTo(news.asked[0].keys, *grid));
+    asks.join();
+    rows.Take();
+  }
+  EXPECT_TRUE(first.ok()) << "it gave up before the others";
 }
 
 TEST(LiveRowsTest, MoreThanAFrameHoldsIsRefused) {
