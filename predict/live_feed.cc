@@ -29,7 +29,19 @@ bool HasSaidEnd(const std::string& job_dir, const ChiefLocation& chief) {
   return summary.ok() && HasEnded(summary->summary);
 }
 
+// Why a ps does not let a viewer in.
+std::string WhatKeysMayLack(const std::optional<KeyRing>& keys, const std::string& folder) {
+  if (!keys) return "";
+  if (keys->Of(PeerRole::kPs).empty()) return absl::StrCat(". ", folder, " lacks ps.public, which reading takes");
+  return ". Each ps must have viewer.public in its folder of keys";
+}
+
 }  // namespace
+
+bool HasLiveJobEnded(const std::string& job_dir) {
+  const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
+  return chief.ok() && HasSaidEnd(job_dir, *chief);
+}
 
 bool IsLiveJobOver(const std::string& job_dir) {
   const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
@@ -52,7 +64,7 @@ struct LiveFeed::Shared {
 class LiveFeed::Follower final : public Role {
  public:
   Follower(std::string job_dir, ChiefLocation chief, const LiveOptions& options, LiveEvents events,
-           std::shared_ptr<Shared> shared)
+           std::string keys_remedy, std::shared_ptr<Shared> shared)
       : job_dir_(std::move(job_dir)),
         patience_(options.patience),
         chief_(std::move(chief)),
@@ -60,7 +72,8 @@ class LiveFeed::Follower final : public Role {
         shared_(std::move(shared)),
         rows_(std::make_shared<LiveRows>([shared = shared_] { shared->mailbox.Post(Tick()); })),
         values_(std::make_shared<LiveValues>(job_dir_, options.most_rows, rows_)),
-        reader_({.chief = chief_.endpoint, .secret = chief_.secret, .refresh = options.refresh}) {}
+        reader_({.chief = chief_.endpoint, .secret = chief_.secret, .run = options.run, .refresh = options.refresh}),
+        keys_remedy_(std::move(keys_remedy)) {}
 
   void Step(Time now, Input input, Effects& effects) override {
     if (has_finished_) return;
@@ -77,9 +90,9 @@ class LiveFeed::Follower final : public Role {
     if (!reader_.end().ok()) return Finish(reader_.end(), effects);
     if (now - reader_.chief_heard() >= kSilence || reader_.secret_refused()) Look(now, effects);
     if (!has_first_ && !has_finished_ && now - began_ >= patience_) {
-      Finish(absl::UnavailableError(absl::StrCat("the job of ", job_dir_, " has shown no values within ",
-                                                 patience_ / 1s, " s: its chief at ", chief_.endpoint,
-                                                 " must be reached from here, and all its ps must serve")),
+      Finish(absl::UnavailableError(absl::StrCat(
+                 "the job of ", job_dir_, " has shown no values within ", patience_ / 1s, " s: its chief at ",
+                 chief_.endpoint, " must be reached from here, and all its ps must serve", keys_remedy_)),
              effects);
     }
   }
@@ -131,7 +144,7 @@ class LiveFeed::Follower final : public Role {
     if (!has_first_) {
       std::exchange(events_.on_first, nullptr)(why);
     } else if (!shared_->stopped && !has_failed_) {
-      events_.on_end(why);
+      events_.on_end({.why = why, .run = reader_.run()});
     }
     effects.Add(Exit{0, std::string(why.message()), /*as_told=*/true});
   }
@@ -144,6 +157,7 @@ class LiveFeed::Follower final : public Role {
   const std::shared_ptr<LiveRows> rows_;
   const std::shared_ptr<LiveValues> values_;
   ReaderRole reader_;
+  const std::string keys_remedy_;
   std::thread first_answer_;              // which asks for rows, as any other
   std::atomic<bool> has_failed_ = false;  // the first answer
   bool has_first_ = false, has_finished_ = false;
@@ -163,7 +177,8 @@ absl::StatusOr<std::unique_ptr<LiveFeed>> LiveFeed::Open(const std::string& job_
   if (!keys.ok()) return keys.status();
   std::unique_ptr<LiveFeed> feed(new LiveFeed);
   feed->shared_ = std::make_shared<Shared>();
-  auto follower = std::make_unique<Follower>(job_dir, *std::move(chief), options, std::move(events), feed->shared_);
+  auto follower = std::make_unique<Follower>(job_dir, *std::move(chief), options, std::move(events),
+                                             WhatKeysMayLack(*keys, folder), feed->shared_);
   feed->thread_ =
       std::thread([shared = feed->shared_, follower = std::move(follower), keys = *std::move(keys), folder] {
         absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open(

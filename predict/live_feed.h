@@ -6,6 +6,7 @@
 //
 // Order: on_first is called once, as soon as all values have been read, or cannot be. on_end is called once after a
 //   good on_first, when no newer values will come; the predictor goes on answering by the last ones. Not after Stop.
+//   Its reason is UNAVAILABLE where the job may train on, and another feed of the same run may be opened.
 // Cost: a thread, a connection to the chief and one to each ps. What it reads is bounded by reader/reader_role.h.
 // Errors: of Open: NOT_FOUND where the folder names no chief; those of LoadKeys (runtime/posix/keys.h). Of on_first:
 //   NOT_FOUND where the job is over or its chief leads another run; UNAVAILABLE where no values came within `patience`;
@@ -32,14 +33,23 @@ struct LiveOptions {
   Duration patience = std::chrono::seconds(30);       // for the first ones
   size_t most_rows = 65536;                           // of one batch
   std::string keys = {};                              // their folder, before KeysFolder (runtime/posix/keys.h)
+  uint64_t run = 0;                                   // of which training; 0: of the first that shows values
+};
+
+struct LiveEnd {
+  absl::Status why;
+  uint64_t run = 0;  // of which training its values were
 };
 
 struct LiveEvents {
   std::function<void(absl::StatusOr<std::shared_ptr<const Predictor>>)> on_first;
-  std::function<void(const absl::Status& why)> on_end;
+  std::function<void(const LiveEnd& end)> on_end;
 };
 
-// Whether the job of a folder trains no more: its last chief said so, or was killed and nothing of it is at work.
+// Whether the last chief of a folder has said that its job is over.
+bool HasLiveJobEnded(const std::string& job_dir);
+// Whether the job of a folder trains no more: HasLiveJobEnded, or it was killed and nothing of it is at work. So it is
+// for a while, too, where the machine was started again.
 bool IsLiveJobOver(const std::string& job_dir);
 
 class LiveFeed {

@@ -12,14 +12,17 @@ bool ModelService::FollowsServers(const ModelVersion& version) {
   return IsLiveOrigin(version.origin) && version.files.empty();
 }
 
-void ModelService::OpenLive(const ModelVersion& version, const OnOpened& on_opened) {
-  LiveEvents events{.on_first = on_opened,
-                    .on_end = [this, model = version.model, name = version.name](const absl::Status&) {
-                      const std::lock_guard hold(mutex_);
-                      tasks_.push_back({.model = model, .version = name, .operation = "", .takes_over = true});
-                      changed_.notify_all();
-                    }};
-  absl::StatusOr<std::unique_ptr<LiveFeed>> feed = LiveFeed::Open(version.found, {}, std::move(events));
+void ModelService::AddEnd(const ModelVersion& version, const LiveEnd& end,
+                          std::chrono::steady_clock::time_point not_before) {
+  const std::lock_guard hold(mutex_);
+  tasks_.push_back(
+      {.model = version.model, .version = version.name, .operation = "", .end = end, .not_before = not_before});
+  changed_.notify_all();
+}
+
+void ModelService::OpenLive(const ModelVersion& version, uint64_t run, const OnOpened& on_opened) {
+  LiveEvents events{.on_first = on_opened, .on_end = [this, version](const LiveEnd& end) { AddEnd(version, end); }};
+  absl::StatusOr<std::unique_ptr<LiveFeed>> feed = LiveFeed::Open(version.found, {.run = run}, std::move(events));
   if (!feed.ok()) return on_opened(feed.status());
   std::list<std::unique_ptr<LiveFeed>> ended;  // behind the lock, which their threads may wait for
   const std::lock_guard hold(mutex_);
@@ -32,15 +35,31 @@ void ModelService::OpenLive(const ModelVersion& version, const OnOpened& on_open
   feeds_.push_back(*std::move(feed));
 }
 
+// Meanwhile the last values answer.
+void ModelService::FollowAgain(const ModelVersion& version, uint64_t run) {
+  OpenLive(version, run, [this, version, run](const Opened& opened) {
+    if (opened.ok()) return OnOpenedAgain(version, opened);
+    AddEnd(version, {.why = opened.status(), .run = run}, std::chrono::steady_clock::now() + kPause);
+  });
+}
+
 // Where there is no checkpoint, its last values go on answering, until this service ends.
 void ModelService::EndLive(const Task& task) {
   std::unique_lock hold(mutex_);
   const absl::StatusOr<VersionEntry*> before = EntryOf(task.model, task.version);
   if (!before.ok() || !FollowsServers((*before)->version)) return;  // it was deleted meanwhile
   const ModelVersion version = (*before)->version;
+  const bool is_open = (*before)->served != nullptr;
   hold.unlock();
-  const Opened opened = TakeOver(version);
-  if (opened.ok()) return OnOpenedAgain(version, opened);
+  const bool is_over = IsLiveJobOver(version.found);
+  if (is_open && !is_over && absl::IsUnavailable(task.end->why)) {
+    // As where its chief could not be dialled for a while.
+    std::cerr << absl::StrCat("the job service: the version ", version.name, " of ", version.model,
+                              " is to follow its job again: ", std::string(task.end->why.message()), "\n");
+    return FollowAgain(version, task.end->run);
+  }
+  const Opened opened = is_open || is_over ? TakeOver(version) : Opened(task.end->why);
+  if (opened.ok() || !is_open) return OnOpenedAgain(version, opened);
   std::cerr << absl::StrCat(
       "the job service: the version ", version.name, " of ", version.model,
       " answers by the last values of its job, which has ended: ", std::string(opened.status().message()), "\n");

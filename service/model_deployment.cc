@@ -34,7 +34,7 @@ absl::Status ModelService::Pin(ModelVersion* version) const {
 }
 
 void ModelService::OpenPinned(const ModelVersion& version, const OnOpened& on_opened) {
-  if (FollowsServers(version)) return OpenLive(version, on_opened);
+  if (FollowsServers(version)) return OpenLive(version, /*run=*/0, on_opened);
   PredictorOptions options{.python = python_};
   options.python.log = files_.PathOf(version.model, version.name, kPythonLog);
   Opened predictor = OpenPredictor(files_.PathOf(version.model, version.name, version.files), options);
@@ -121,11 +121,19 @@ void ModelService::FinishDeployment(const Task& task, const ModelVersion& pinned
 void ModelService::Work() {
   std::unique_lock hold(mutex_);
   for (;;) {
-    changed_.wait(hold, [&] { return ends_ || !tasks_.empty(); });
     if (ends_) return;  // what is left is taken up by the next service
-    const Task task = tasks_.front();
-    tasks_.pop_front();
-    if (task.takes_over) {
+    const auto next = std::ranges::min_element(tasks_, {}, &Task::not_before);  // the first of several
+    if (next == tasks_.end()) {
+      changed_.wait(hold);
+      continue;
+    }
+    if (next->not_before > std::chrono::steady_clock::now()) {
+      changed_.wait_until(hold, next->not_before);
+      continue;
+    }
+    const Task task = *next;
+    tasks_.erase(next);
+    if (task.end) {
       hold.unlock();
       EndLive(task);
       hold.lock();
@@ -169,10 +177,14 @@ void ModelService::OpenNow(const std::string& model, const std::string& version,
   (*before)->is_being_opened = true;
   const ModelVersion record = (*before)->version;
   hold.unlock();
-  if (FollowsServers(record) && IsLiveJobOver(record.found)) {  // while no service ran
+  if (FollowsServers(record) && HasLiveJobEnded(record.found)) {  // while no service ran
     OnOpenedAgain(record, TakeOver(record));
   } else {
-    OpenPinned(record, [this, record](const Opened& opened) { OnOpenedAgain(record, opened); });
+    OpenPinned(record, [this, record](const Opened& opened) {
+      // A job of which nothing is at work may be about to be started again, as behind a boot. Its feed has waited.
+      const bool is_over = FollowsServers(record) && absl::IsNotFound(opened.status());
+      is_over ? AddEnd(record, {.why = opened.status()}) : OnOpenedAgain(record, opened);
+    });
   }
   hold.lock();
 }

@@ -10,7 +10,8 @@
 //   have answered a first row before it is READY, or the default. The first version that is ready is the default.
 //   One that could not be opened is tried again when it is asked for after kPause.
 //   A live version has no files of its own while its job trains. Once that is over its last checkpoint is pinned and
-//   takes its place. Until then, and where there is none, the last values that were read go on answering.
+//   takes its place. Until then, and where there is none, the last values that were read go on answering. Where a job
+//   that trains on is not reached for a while, it is followed again after kPause, time and again.
 // Cost: of Take a lock and two look-ups, and never a wait for the disk, to which others may write meanwhile. A version
 //   is opened when it is first asked for, or by OpenAll. Versions are opened one after the other, apart from the user's
 //   code: that may take minutes to start, so it does on a thread of its own.
@@ -131,8 +132,9 @@ class ModelService {
   };
   struct Task {
     std::string model, version;
-    std::string operation = {};  // empty: it is to be opened alone, or
-    bool takes_over = false;     // the last checkpoint of a live version's job is to
+    std::string operation = {};       // empty: it is to be opened alone, or
+    std::optional<LiveEnd> end = {};  // a live version's feed has ended so
+    std::chrono::steady_clock::time_point not_before = {};
   };
   using Opened = absl::StatusOr<std::shared_ptr<const Predictor>>;
   using OnOpened = std::function<void(Opened)>;
@@ -157,7 +159,10 @@ class ModelService {
   void StartCode(const ModelVersion& version, std::shared_ptr<const Predictor> predictor, const OnOpened& on_opened);
   // Whether the version follows its job's servers: its origin says so, and that job is not known to be over.
   static bool FollowsServers(const ModelVersion& version);
-  void OpenLive(const ModelVersion& version, const OnOpened& on_opened);
+  // `run`: of which training; 0: whichever is in the job's folder.
+  void OpenLive(const ModelVersion& version, uint64_t run, const OnOpened& on_opened);
+  void FollowAgain(const ModelVersion& version, uint64_t run);
+  void AddEnd(const ModelVersion& version, const LiveEnd& end, std::chrono::steady_clock::time_point not_before = {});
   // By its job's last checkpoint: a predictor of that, which answers from now on.
   Opened TakeOver(const ModelVersion& version);
   void EndLive(const Task& task);

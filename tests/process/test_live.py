@@ -2,10 +2,11 @@
 
 import http.client
 import json
+import signal
 import threading
 import unittest
 
-from cluster import ENDLESS, LONG, kill, merged, task_of
+from cluster import ENDLESS, LONG, complete, kill, merged, task_of, wait_for_death
 from job_service import ServiceTest
 from prediction_service import MODELS, Connection, rows_of
 
@@ -197,6 +198,43 @@ class LiveTest(LiveCase):
         self.start_service()
         self.assertEqual(self.predict(), right)
         self.assertIn("/checkpoints/", self.version()["deployedFrom"])
+
+    def test_a_job_whose_chief_cannot_be_dialled_for_a_while_is_followed_again(self):
+        status = self.start_job(merged(ENDLESS, STILL))
+        self.deploy_live()
+        right = self.predict()
+        place = self.job_dir / "chief.json"
+        said = place.read_text()
+        kill(status["chief"]["pid"], signal.SIGSTOP)  # so that the service looks where it is
+        place.write_text(json.dumps(json.loads(said) | {"endpoint": "nowhere"}))
+        self.service.wait_for_line("it is dialled again")
+        kill(status["chief"]["pid"], signal.SIGCONT)
+        self.service.wait_for_line("is to follow its job again: its servers cannot be dialled")
+        self.assertEqual(self.predict(), right, "by the last values")
+        place.write_text(said)
+        self.wait_for_version(lambda version: version["freshness"]["ageSeconds"] < 5)
+        self.assertEqual(self.predict(), right)
+
+    def test_a_job_that_comes_back_after_the_service_is_followed_again(self):
+        """As where their machine was started again."""
+        self.start_service()
+        self.job_dir = self.folder / "own"
+        self.write_endless_job(**STILL)
+        run = self.start_run()
+        status = self.wait_until(complete)
+        self.deploy_live(origin=str(self.job_dir))
+        right = self.predict()
+        self.assertEqual(self.tool("checkpoint", "now", "--job-dir", self.job_dir)[0], 0)
+        kill(self.service.pid)
+        self.service.end()
+        kill(run.pid)
+        run.end()
+        for pid in (status["chief"]["pid"], *(task["pid"] for task in status["tasks"])):
+            wait_for_death(pid)
+        self.start_service()
+        self.start_run("--resume")
+        self.assertEqual(self.predict(), right)
+        self.assertIn("freshness", self.version())
 
     def test_what_cannot_be_followed_is_refused_by_name(self):
         self.start_service()

@@ -44,7 +44,7 @@ absl::StatusOr<std::shared_ptr<const Predictor>> OpenLive(const PredictOptions& 
   const auto first = std::make_shared<std::promise<Opened>>();
   auto opened = LiveFeed::Open(options.origin, {},
                                {.on_first = [first](Opened found) { first->set_value(std::move(found)); },
-                                .on_end = [](const absl::Status&) {}});
+                                .on_end = [](const LiveEnd&) {}});
   if (!opened.ok()) return opened.status();
   *feed = *std::move(opened);
   return first->get_future().get();
