@@ -1,12 +1,10 @@
 #include "runtime/http/listener.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -15,10 +13,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/http/bounded_server.h"
-#include "runtime/posix/socket_diag.h"
 #include "schema/host_port.h"
 #include "schema/secret.h"
 #include "schema/text.h"
@@ -51,16 +47,6 @@ std::string WordsOf(Rights rights) {
   return absl::StrJoin(words, ", ");
 }
 
-int64_t UserOfPeer(const std::string& address, int port, int own_port) {
-  // A kernel that told of one connection tells of each that stands. Its table would say the same of the others, but
-  // takes milliseconds, in which nobody else is let in: whoever opens and closes connections could keep all out.
-  static std::atomic<bool> does_tell = false;
-  const std::optional<int64_t> told = UserBySocketDiag(address, port, own_port);
-  if (told) does_tell = true;
-  if (told || does_tell) return told.value_or(-1);
-  return UserOfConnection(TextIn("/proc/net/tcp"), address, port, own_port);
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
@@ -77,23 +63,6 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (token.size() >= kLeastTokenBytes) return token;
   return absl::InvalidArgumentError(absl::StrCat("the token in ", path, " is too short: at least ", kLeastTokenBytes,
                                                  " bytes, such as of openssl rand -hex 32"));
-}
-
-int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port) {
-  in_addr address{};
-  if (inet_pton(AF_INET, peer_address.c_str(), &address) != 1) return -1;
-  const std::string peer = absl::StrFormat("%08X:%04X", address.s_addr, peer_port);
-  const std::string own = absl::StrFormat(":%04X", own_port);
-  constexpr const char* kEstablished = "01";
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string number, local, remote, state, queues, timer, retries;
-    int64_t user = -1, timeout = 0, inode = 0;
-    words >> number >> local >> remote >> state >> queues >> timer >> retries >> user >> timeout >> inode;
-    if (words && local == peer && absl::EndsWith(remote, own) && state == kEstablished && inode != 0) return user;
-  }
-  return -1;
 }
 
 absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSettings& settings, int most) {
@@ -163,7 +132,7 @@ std::string HttpListener::PeerOf(int fd) const {
   getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
               NI_NUMERICHOST | NI_NUMERICSERV);
   if (!is_loopback_) return host;
-  return absl::StrCat("user ", UserOfPeer(host, std::atoi(port), port_));
+  return absl::StrCat("user ", users_.Of(host, std::atoi(port), port_));
 }
 
 absl::Status HttpListener::CheckHost(const httplib::Request& request) const {
@@ -187,7 +156,7 @@ absl::Status HttpListener::CheckCaller(const httplib::Request& request, Rights a
                                                     ", or the service's own token"));
   }
   if (is_loopback_) {
-    if (UserOfPeer(request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
+    if (users_.Of(request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
       return absl::OkStatus();
     }
   }

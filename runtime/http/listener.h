@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/http/peer_users.h"
 
 namespace downpour {
 
@@ -44,10 +45,6 @@ struct HttpSettings {
 using Rights = unsigned;
 inline constexpr Rights kMayLook = 1, kMayAsk = 2, kMaySubmit = 4, kMayDeploy = 8;
 inline constexpr Rights kMayAll = kMayLook | kMayAsk | kMaySubmit | kMayDeploy;
-
-// The user of the TCP connection's other end on this machine, of a text like /proc/net/tcp; -1: not told. A connection
-// that its owner has closed is nobody's, and the kernel says 0 for nobody: only one that stands counts.
-int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port);
 
 // What is in a file of mode 0600. Empty path: nothing.
 absl::StatusOr<std::string> ReadToken(const std::string& path);
@@ -78,6 +75,7 @@ class HttpListener {
   absl::Status ReadTokens(const HttpSettings& settings);
   std::string PeerOf(int fd) const;
 
+  const PeerUsers users_;
   std::unique_ptr<BoundedHttpServer> server_;
   std::vector<Token> tokens_;
   std::string address_;
