@@ -59,6 +59,13 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& folder, const std::string& t
   return file;
 }
 
+void BeginLogging(const char* program, bool may_have_color) {
+  FLAGS_logtostderr = true;
+  const char* no_color = std::getenv("NO_COLOR");
+  FLAGS_colorlogtostderr = may_have_color && isatty(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
+  google::InitGoogleLogging(program, &WritePrefix);
+}
+
 // Nothing here takes memory. Of a signal, so that whoever supervises the process starts another one.
 [[noreturn]] void EndOutOfMemory() {
   constexpr std::string_view kSentence =
@@ -77,10 +84,7 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
     // What libraries write when they abort goes to descriptor 2, so that is where the file goes.
     if (dup2(file->get(), STDERR_FILENO) < 0) return absl::ErrnoToStatus(errno, "cannot log to a file");
   }
-  FLAGS_logtostderr = true;
-  const char* no_color = std::getenv("NO_COLOR");
-  FLAGS_colorlogtostderr = folder.empty() && isatty(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
-  google::InitGoogleLogging(program, &WritePrefix);
+  BeginLogging(program, folder.empty());
   google::InstallFailureSignalHandler();
   // Where `ulimit -f` ends a file, a write fails as on a full disk, and is told of as that.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -90,6 +94,11 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
                  << "full disk";
   }
   return absl::OkStatus();
+}
+
+void LogTroubleAlone(const char* program) {
+  FLAGS_minloglevel = google::GLOG_WARNING;
+  BeginLogging(program, /*may_have_color=*/true);
 }
 
 absl::Status AlsoLogTo(const std::string& folder, const std::string& task) {

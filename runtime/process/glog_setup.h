@@ -15,6 +15,10 @@ namespace downpour {
 // Errors: what keeps the file from being opened. Once per process.
 absl::Status SetUpLogging(const char* program, const std::string& folder, const std::string& task);
 
+// Of a program that says itself what goes well, and has a role in it now and then: warnings and errors alone go to
+// stderr, as such lines. Once per process, in place of SetUpLogging.
+void LogTroubleAlone(const char* program);
+
 // Appends every line from now on to FOLDER/TASK.log as well. After SetUpLogging.
 absl::Status AlsoLogTo(const std::string& folder, const std::string& task);
 

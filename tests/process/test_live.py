@@ -124,6 +124,7 @@ class LiveTest(LiveCase):
         code, out, err = self.tool("predict", self.job_dir, "--live", "--instances", self.write_rows())
         self.assertEqual(code, 0, err)
         self.assertEqual(len(out.splitlines()), 3)
+        self.assertEqual(err, f"predicting by {self.job_dir}\n3 rows\n", "and nothing of how it was read")
 
     def write_rows(self):
         file = self.folder / "rows.json"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "runtime/exit_code.h"
+#include "runtime/process/glog_setup.h"
 #include "tools/cli/verbs.h"
 
 namespace {
@@ -26,5 +27,6 @@ int main(int argc, char** argv) {
   // What it inherited is not for the tasks and the user's code that it starts. A job service knows by a lock among it
   // whether this process lives; a process of the user's that stays behind must not hold that.
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  downpour::LogTroubleAlone("downpour");
   return downpour::RunTool(downpour::AllVerbs(), {argv + 1, argv + argc}, {std::cout, std::cerr});
 }

@@ -33,6 +33,17 @@ TEST(GlogSetupDeathTest, OnlyATerminalGetsColours) {
   EXPECT_EXIT(log(), testing::ExitedWithCode(0), AllOf(HasSubstr("something is wrong"), Not(HasSubstr("\x1b"))));
 }
 
+TEST(GlogSetupDeathTest, AProgramThatSaysItselfWhatGoesWellLogsTroubleAlone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto log = [] {
+    LogTroubleAlone("program");
+    LogInfo("nobody reads here any more");
+    LogWarning("a peer was refused");
+    std::exit(0);
+  };
+  EXPECT_EXIT(log(), testing::ExitedWithCode(0), testing::MatchesRegex("W 20.* a peer was refused\n"));
+}
+
 TEST(GlogSetupDeathTest, LinesMayGoToAFileAsWell) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TempDir dir;
