@@ -68,8 +68,9 @@ absl::StatusOr<json> PageOf(const Request& request, const char* name, const std:
   return answer;
 }
 
-// How fresh a version is that follows a job in training.
-json FreshnessOf(const VersionStatus& version) {
+// How fresh a version is that follows a job in training, where it answers.
+void AddFreshness(const VersionStatus& version, json* resource) {
+  if (!version.is_live) return;
   json fresh = json::object();
   if (version.age_seconds) fresh["ageSeconds"] = *version.age_seconds;
   const RecentPredictions recent = version.meter->Recent(PredictionMeter::Clock::now());
@@ -77,14 +78,14 @@ json FreshnessOf(const VersionStatus& version) {
     fresh["p50Seconds"] = recent.p50_age_seconds;
     fresh["p99Seconds"] = recent.p99_age_seconds;
   }
-  return fresh;
+  if (!fresh.empty()) (*resource)["freshness"] = std::move(fresh);
 }
 
 json VersionResource(const VersionStatus& version, const std::string& project) {
   json resource =
       ResourceOf(version.version,
                  {.project = project, .is_default = version.is_default, .last_used_ms = version.meter->last_used_ms()});
-  if (version.is_live) resource["freshness"] = FreshnessOf(version);
+  AddFreshness(version, &resource);
   return resource;
 }
 
@@ -195,6 +196,7 @@ json RowsOf(const ModelStatus& model) {
                 {"state", NameOf(one.version.state)},
                 {"isDefault", one.is_default},
                 {"isOpen", one.is_open},
+                {"isLive", one.is_live && one.version.state == VersionState::kReady},
                 {"origin", one.version.origin},
                 {"createTime", TimeText(one.version.created_ms)},
                 {"requests", all.requests},
@@ -204,7 +206,8 @@ json RowsOf(const ModelStatus& model) {
                 {"rowsPerSecond", recent.rows_per_second},
                 {"errorsPerSecond", recent.errors_per_second}};
     if (recent.p50_seconds > 0) row["p50Seconds"] = recent.p50_seconds, row["p99Seconds"] = recent.p99_seconds;
-    if (one.is_live) row["freshness"] = FreshnessOf(one);
+    AddFreshness(one, &row);
+    if (!one.version.found.empty()) row["deployedFrom"] = one.version.found;
     if (!one.version.error.empty()) row["errorMessage"] = one.version.error;
     versions.push_back(std::move(row));
   }

@@ -8,6 +8,12 @@ import { badge } from "./list.js";
 /** Below a second, as latencies are. */
 export const milliseconds = (seconds) => (seconds > 0 ? `${Number((1000 * seconds).toPrecision(3))} ms` : DASH);
 
+/** Of a version that followed a job also the checkpoint that it came to when the job ended. */
+function from(version) {
+  if (!version.origin.endsWith("/live") || version.isLive || !version.deployedFrom) return version.origin;
+  return `${version.origin}, over: ${version.deployedFrom.split("/").pop()}`;
+}
+
 const COLUMNS = [
   { name: "Version", text: (v) => `${v.model}/${v.version}` },
   { name: "State", make: () => el("span"), update: (cell, v) => badge(cell.firstChild, v.state) },
@@ -20,7 +26,7 @@ const COLUMNS = [
   { name: "Fresh", number: true, optional: true,
     text: (v) => (v.freshness ? milliseconds(v.freshness.p99Seconds ?? v.freshness.ageSeconds) : DASH) },
   { name: "Errors", number: true, text: (v) => (v.errors > 0 ? counted(v.errors) : DASH), optional: true },
-  { name: "From", text: (v) => v.origin },
+  { name: "From", text: from },
   { name: "Why", text: (v) => (v.errorMessage ? sentence(v.errorMessage) : DASH), optional: true },
 ];
 

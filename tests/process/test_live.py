@@ -114,6 +114,7 @@ class LiveTest(LiveCase):
         self.assertGreater(version["freshness"]["p99Seconds"], 0, version)
         [row] = self.ask("GET", f"{MODELS}:overview")[1]["models"][0]["versions"]
         self.assertIn("p99Seconds", row["freshness"])
+        self.assertRegex(self.tool("models", "list", "--root", self.root)[1], r"digits +now +READY +yes +wd1/live  ")
         metrics = self.ask("GET", "/metrics")[1].decode()
         count = 'downpour_prediction_freshness_seconds_count{model="digits",version="now"}'
         self.assertGreater(float(next(line for line in metrics.splitlines() if line.startswith(count)).split()[-1]), 40)
@@ -244,7 +245,10 @@ class LiveTest(LiveCase):
         self.wait_for("wd1", "SUCCEEDED")
         self.deploy_live("over")  # its last checkpoint answers at once
         self.assertIn("/checkpoints/", self.version("over")["deployedFrom"])
+        listed = self.tool("models", "list", "--root", self.root)[1]
+        self.assertRegex(listed, r"digits +over +READY +yes +wd1/live, over: \d+-\d+ ")
         self.deploy_live("nobody", "wd2", expected="is no job of this service")
+        self.assertNotIn("freshness", self.version("nobody"))
         empty = self.folder / "empty"
         empty.mkdir()
         self.deploy_live("empty", str(empty), expected="Deploy it once it runs, or without --live")

@@ -53,6 +53,14 @@ int CreateModel(const ModelsOptions& options, const ServiceClient& service, Stre
   return SayOr(service.Ask("POST", kModels, body.dump()), absl::StrCat("Model ", options.model, " is there"), streams);
 }
 
+// A version that was to follow a job looks like that job's origin to its end and beyond: what it came to tells.
+std::string OriginIn(const json& version) {
+  const std::string origin = Printable(version["origin"].get<std::string>());
+  const fs::path found = version.value("deployedFrom", "");
+  if (!IsLiveOrigin(origin) || version.value("isLive", false) || found.empty()) return origin;
+  return absl::StrCat(origin, ", over: ", Printable(found.filename().string()));
+}
+
 int ListModels(const ModelsOptions& options, const ServiceClient& service, Streams streams) {
   const absl::StatusOr<json> all = service.Ask("GET", absl::StrCat(kModels, ":overview"));
   if (!all.ok()) return FailModels(all.status(), streams);
@@ -66,8 +74,7 @@ int ListModels(const ModelsOptions& options, const ServiceClient& service, Strea
     if (model["versions"].empty()) rows.push_back({name, "-", "-", "-", "-", "-", "-"});
     for (const json& version : model["versions"]) {
       rows.push_back({name, version["version"], version["state"], version["isDefault"].get<bool>() ? "yes" : "-",
-                      Printable(version["origin"].get<std::string>()),
-                      absl::StrCat(version["requests"].get<uint64_t>()),
+                      OriginIn(version), absl::StrCat(version["requests"].get<uint64_t>()),
                       absl::StrCat(version["errors"].get<uint64_t>())});
     }
   }
