@@ -30,11 +30,17 @@ constexpr Code kCodes[] = {{absl::StatusCode::kInvalidArgument, 400, "INVALID_AR
                            {absl::StatusCode::kResourceExhausted, 429, "RESOURCE_EXHAUSTED"},
                            {absl::StatusCode::kUnavailable, 503, "UNAVAILABLE"},
                            {absl::StatusCode::kDeadlineExceeded, 504, "DEADLINE_EXCEEDED"}};
+constexpr const char* kRetryAfter = "1";  // seconds
 constexpr Code kUnknown{absl::StatusCode::kInternal, 500, "INTERNAL"};
 
 const Code& CodeOf(const absl::Status& status) {
   const auto* found = std::ranges::find(kCodes, status.code(), &Code::status);
   return found == std::end(kCodes) ? kUnknown : *found;
+}
+
+void SetCode(const Code& code, httplib::Response& response) {
+  response.status = code.http;
+  if (code.status == absl::StatusCode::kUnavailable) response.set_header("Retry-After", kRetryAfter);
 }
 
 }  // namespace
@@ -49,12 +55,12 @@ json ErrorBody(int code, const std::string& message, const std::string& status) 
 
 void AnswerError(const absl::Status& status, httplib::Response& response) {
   const Code& code = CodeOf(status);
-  response.status = code.http;
+  SetCode(code, response);
   AnswerJson(ErrorBody(code.http, std::string(status.message()), code.name), response);
 }
 
 void AnswerPlainError(const absl::Status& status, httplib::Response& response) {
-  response.status = CodeOf(status).http;
+  SetCode(CodeOf(status), response);
   AnswerJson({{"error", std::string(status.message())}}, response);
 }
 

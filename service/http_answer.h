@@ -18,6 +18,7 @@ namespace downpour {
 inline constexpr size_t kMostRequestBytes = size_t{2} << 20;
 
 void AnswerJson(const nlohmann::json& body, httplib::Response& response);
+// UNAVAILABLE with Retry-After, so that clients ask again by themselves.
 void AnswerError(const absl::Status& status, httplib::Response& response);
 // {"error": "words"}, as clients of TensorFlow Serving and of the Open Inference Protocol read it.
 void AnswerPlainError(const absl::Status& status, httplib::Response& response);

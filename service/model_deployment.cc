@@ -66,6 +66,10 @@ void ModelService::StartCode(const ModelVersion& version, std::shared_ptr<const 
   });
 }
 
+absl::Status ModelService::IsBeingDeployed(const std::string& model, const std::string& version) {
+  return absl::UnavailableError(absl::StrCat("the version ", version, " of ", model, " is being deployed: ask again"));
+}
+
 std::shared_ptr<const ServedVersion> ModelService::Serve(const ModelEntry& model, const VersionEntry& version,
                                                          std::shared_ptr<const Predictor> predictor) const {
   return std::make_shared<ServedVersion>(ServedVersion{.model = model.model.name,
@@ -234,14 +238,15 @@ absl::StatusOr<std::shared_ptr<const ServedVersion>> ModelService::Take(const st
     const absl::StatusOr<ModelEntry*> found = EntryOf(model);
     if (!found.ok()) return found.status();
     const std::string name = version.empty() ? (*found)->model.default_version : version;
-    if (name.empty()) return NoneIsReady(model);
+    if (name.empty()) return NoneIsReady(StatusOf(**found));
     const absl::StatusOr<VersionEntry*> entry = EntryOf(model, name);
     if (!entry.ok()) return entry.status();
     if ((*entry)->served) return (*entry)->served;
+    if ((*entry)->version.state == VersionState::kCreating) return IsBeingDeployed(model, name);
     if ((*entry)->version.state != VersionState::kReady) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the version ", name, " of ", model, " is ", NameOf((*entry)->version.state),
-                       " and cannot answer ", (*entry)->version.error.empty() ? "yet" : (*entry)->version.error));
+      return absl::FailedPreconditionError(absl::StrCat("the version ", name, " of ", model, " is ",
+                                                        NameOf((*entry)->version.state),
+                                                        " and cannot answer: ", (*entry)->version.error));
     }
     if (!(*entry)->is_being_opened) {
       const bool may_open = std::chrono::steady_clock::now() >= (*entry)->open_again_at;

@@ -302,16 +302,19 @@ absl::StatusOr<VersionStatus> ModelService::SetDefault(const std::string& model,
   return FindVersion(model, version);
 }
 
-absl::Status ModelService::NoneIsReady(const std::string& model) {
+absl::Status ModelService::NoneIsReady(const ModelStatus& model) {
+  for (const VersionStatus& one : model.versions) {
+    if (one.version.state == VersionState::kCreating) return IsBeingDeployed(model.model.name, one.version.name);
+  }
   return absl::FailedPreconditionError(
-      absl::StrCat("the model ", model, " has no version that is ready: deploy one first"));
+      absl::StrCat("the model ", model.model.name, " has no version that is ready: deploy one first"));
 }
 
 absl::StatusOr<std::string> ModelService::PlaceOf(const std::string& model, const std::string& version) const {
   const absl::StatusOr<ModelStatus> status = Find(model);
   if (!status.ok()) return status.status();
   const std::string& name = version.empty() ? status->model.default_version : version;
-  if (name.empty()) return NoneIsReady(model);
+  if (name.empty()) return NoneIsReady(*status);
   const absl::StatusOr<VersionStatus> found = FindVersion(model, name);
   if (!found.ok()) return found.status();
   if (found->version.state != VersionState::kReady) return NotReady(found->version);

@@ -16,9 +16,9 @@
 //   is opened when it is first asked for, or by OpenAll. Versions are opened one after the other, apart from the user's
 //   code: that may take minutes to start, so it does on a thread of its own.
 // Errors: ALREADY_EXISTS, NOT_FOUND with the name; FAILED_PRECONDITION for the default version while there are others,
-//   for a model with versions, and for a version that is not ready; ABORTED for an outdated etag; UNAVAILABLE where a
-//   version is not open within kPatience; CANCELLED once End was called; those of ModelStore, DeployedFiles and
-//   OpenPredictor.
+//   for a model with versions, and for a version that is not ready; ABORTED for an outdated etag; of Take UNAVAILABLE
+//   for a version that is being deployed, or is not open within kPatience; CANCELLED once End was
+//   called; those of ModelStore, DeployedFiles and OpenPredictor.
 // Threads: any.
 // Tests: tests/process/test_predictions.py.
 #pragma once
@@ -148,7 +148,8 @@ class ModelService {
 
   ModelService(OriginLookup look_up, PythonServing python, std::unique_ptr<ModelStore> store)
       : look_up_(std::move(look_up)), python_(std::move(python)), files_(look_up_.root), store_(std::move(store)) {}
-  static absl::Status NoneIsReady(const std::string& model);
+  static absl::Status NoneIsReady(const ModelStatus& model);
+  static absl::Status IsBeingDeployed(const std::string& model, const std::string& version);
   absl::Status TakeUp();
   void Work();
   void Deploy(const Task& task);

@@ -271,6 +271,12 @@ class PythonPredictionsTest(ServiceTest):
             log = self.root / "models/own" / version / "python.log"
             while not (log.exists() and "it starts" in log.read_text()):
                 threading.Event().wait(0.01)
+        for place in ("own", "own/versions/v1"):  # who asks by then is told to ask again
+            connection = Connection(self.address)
+            status, headers, answer = connection.post(f"{MODELS}/{place}:predict", json.dumps({"instances": ROWS}))
+            self.assertEqual((status, headers["Retry-After"]), (503, "1"), answer)
+            self.assertIn(b"is being deployed: ask again", answer)
+            connection.close()
         self.assertEqual(self.ask("DELETE", f"{MODELS}/own/versions/v2")[0], 200, "nor the name")
         self.assertEqual(self.ask("GET", f"{MODELS}/own/versions/v2")[0], 404)
         self.service.signal(signal.SIGTERM)
