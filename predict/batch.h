@@ -14,12 +14,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "data/record_format.h"
 
@@ -41,6 +43,9 @@ struct InputColumn {
 struct InputBatch {
   size_t rows = 0;
   std::vector<InputColumn> columns = {};
+  // Asked before each block of rows, of which `first` is the first. An error of it is the answer. Empty: all are
+  // computed. Models of Python code are not computed in blocks (python_pool.h), and do not ask.
+  std::function<absl::Status(size_t first)> may_go_on = {};
 };
 
 using OutputValues = std::variant<std::vector<float>, std::vector<int64_t>, std::vector<std::string_view>>;

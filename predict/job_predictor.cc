@@ -179,7 +179,8 @@ absl::StatusOr<OutputBatch> JobPredictor::Predict(const InputBatch& batch) const
   OutputBatch answer = RoomFor(batch.rows);
   absl::Status status;
   for (size_t first = 0; first < batch.rows && status.ok(); first += block_) {
-    status = Compute(*from, first, std::min(block_, batch.rows - first), scratch->get(), &answer);
+    if (batch.may_go_on) status = batch.may_go_on(first);
+    if (status.ok()) status = Compute(*from, first, std::min(block_, batch.rows - first), scratch->get(), &answer);
   }
   GiveBack(*std::move(scratch));
   if (!status.ok()) return status;

@@ -7,8 +7,8 @@
 //   another predictor, and the old one goes with its last reader. That of a model in training (live_feed.h) takes the
 //   newest state at the beginning of each answer.
 // Errors: of Predict: INVALID_ARGUMENT for rows that do not fit, with row (from 0), column and remedy; OUT_OF_RANGE for
-//   more rows than most_rows(); INTERNAL where the model's own numbers are not finite; of predictors with other
-//   processes behind them also UNAVAILABLE and DEADLINE_EXCEEDED. Never a part of an answer.
+//   more rows than most_rows(); INTERNAL where the model's own numbers are not finite; what the batch's may_go_on says;
+//   of predictors with other processes behind them also UNAVAILABLE and DEADLINE_EXCEEDED. Never a part of an answer.
 // Threads: any, at the same time.
 // Tests: tests/unit/predict/predictor_test.cc.
 #pragma once

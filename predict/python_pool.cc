@@ -52,6 +52,8 @@ absl::Status OfRequest(const absl::Status& status, const PythonChild& child, std
   return absl::InternalError(said);
 }
 
+absl::Status IsEnding() { return absl::UnavailableError("the model is being closed: ask again"); }
+
 }  // namespace
 
 PythonPool::PythonPool(Model model, PythonServing how)
@@ -83,7 +85,7 @@ absl::Status PythonPool::Start() {
     for (Process& process : processes_) process.looks_after = std::thread([this, &process] { LookAfter(&process); });
   }
   changed_.wait(hold, [&] { return has_begun_ || ends_ || NoneCanStart(); });
-  if (ends_) return absl::CancelledError("the model is being closed");
+  if (ends_) return IsEnding();
   return has_begun_ ? absl::OkStatus() : processes_.front().why;
 }
 
@@ -235,10 +237,12 @@ absl::StatusOr<PythonPool::Process*> PythonPool::Take() {
   ++waiting_;
   Process* found = nullptr;
   changed_.wait_for(hold, kPatience, [&] {
+    if (ends_) return true;
     found = FindFree();
     return found != nullptr || NoneCanStart();
   });
   --waiting_;
+  if (ends_) return IsEnding();
   if (found != nullptr) {
     found->state = State::kAsked;
     return found;
@@ -255,6 +259,7 @@ absl::StatusOr<Json> PythonPool::Ask(std::string_view question) {
   const std::lock_guard hold(mutex_);
   if (!predicted.ok()) {
     Drop(*process);
+    if (ends_) return IsEnding();
     return predicted;
   }
   (*process)->failures = 0;

@@ -13,7 +13,7 @@
 // Errors: of Start what the code said, or how its process ended. Of Ask INVALID_ARGUMENT where an instance does not
 //   fit, or instances need more rows of tables than there is memory for; INTERNAL with what the code raised and where,
 //   and where its process ended; DEADLINE_EXCEEDED with the line where it is after `call`, and its process is killed;
-//   UNAVAILABLE where none is there to ask within kPatience, or kMostWaiting wait already.
+//   UNAVAILABLE where none is there to ask within kPatience, or kMostWaiting wait already, and once End was called.
 // Threads: any. Each process is started by a thread of the pool's own and ends with it.
 // Tests: tests/unit/predict/python_pool_test.cc, tests/process/test_predictions_python.py.
 #pragma once

@@ -27,6 +27,7 @@ constexpr Code kCodes[] = {{absl::StatusCode::kInvalidArgument, 400, "INVALID_AR
                            {absl::StatusCode::kNotFound, 404, "NOT_FOUND"},
                            {absl::StatusCode::kAlreadyExists, 409, "ALREADY_EXISTS"},
                            {absl::StatusCode::kAborted, 409, "ABORTED"},
+                           {absl::StatusCode::kCancelled, 499, "CANCELLED"},
                            {absl::StatusCode::kResourceExhausted, 429, "RESOURCE_EXHAUSTED"},
                            {absl::StatusCode::kUnavailable, 503, "UNAVAILABLE"},
                            {absl::StatusCode::kDeadlineExceeded, 504, "DEADLINE_EXCEEDED"}};

@@ -37,10 +37,10 @@ void AnswerNothingAt(const Request& request, Response& response) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const HttpSettings& settings, JobService& service,
-                                                             ModelService& models) {
+                                                             ModelService& models, std::chrono::milliseconds most) {
   absl::StatusOr<std::unique_ptr<HttpListener>> listener = HttpListener::Open(settings, kMostConnections);
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<HttpServer> server(new HttpServer(*std::move(listener), models));
+  std::unique_ptr<HttpServer> server(new HttpServer(*std::move(listener), models, most));
   server->Prepare(service);
   return server;
 }

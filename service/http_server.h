@@ -8,6 +8,7 @@
 
 #include <httplib.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,15 +25,19 @@ inline constexpr int kMostConnections = 64;
 
 class HttpServer {
  public:
+  // `most`: that a request for predictions may compute.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Open(const HttpSettings& settings, JobService& service,
-                                                          ModelService& models);
+                                                          ModelService& models, std::chrono::milliseconds most);
   const std::string& address() const { return listener_->address(); }
   void Run() { listener_->Run(); }
-  void Stop() { listener_->Stop(); }
+  void Stop() {
+    desk_.End();
+    listener_->Stop();
+  }
 
  private:
-  HttpServer(std::unique_ptr<HttpListener> listener, ModelService& models)
-      : listener_(std::move(listener)), desk_(models) {}
+  HttpServer(std::unique_ptr<HttpListener> listener, ModelService& models, std::chrono::milliseconds most)
+      : listener_(std::move(listener)), desk_(models, most) {}
   void Prepare(JobService& service);
   // Of a caller who deploys from outside of the service's root: any file of this user's would be read for it.
   absl::Status CheckAnyPath(const httplib::Request& request) const;

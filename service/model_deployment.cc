@@ -7,6 +7,7 @@
 #include "predict/open_predictor.h"
 #include "runtime/posix/process.h"
 #include "service/model_service.h"
+#include "service/prediction_bounds.h"
 
 namespace downpour {
 namespace {
@@ -238,6 +239,7 @@ absl::StatusOr<std::shared_ptr<const ServedVersion>> ModelService::Take(const st
     const absl::StatusOr<ModelEntry*> found = EntryOf(model);
     if (!found.ok()) return found.status();
     const std::string name = version.empty() ? (*found)->model.default_version : version;
+    if (ends_) return ServiceEnds();
     if (name.empty()) return NoneIsReady(StatusOf(**found));
     const absl::StatusOr<VersionEntry*> entry = EntryOf(model, name);
     if (!entry.ok()) return entry.status();

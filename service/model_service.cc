@@ -59,6 +59,12 @@ void ModelService::End() {
   for (const CodeStart& start : code_starts_) {
     if (start.predictor) start.predictor->instances()->End();
   }
+  for (const auto& [name, model] : models_) {
+    for (const auto& [version_name, version] : model.versions) {
+      const InstancePredictor* code = version.served ? version.served->predictor->instances() : nullptr;
+      if (code != nullptr) code->End();
+    }
+  }
   for (const std::unique_ptr<LiveFeed>& feed : feeds_) feed->Stop();
   changed_.notify_all();
 }

@@ -17,8 +17,8 @@
 //   code: that may take minutes to start, so it does on a thread of its own.
 // Errors: ALREADY_EXISTS, NOT_FOUND with the name; FAILED_PRECONDITION for the default version while there are others,
 //   for a model with versions, and for a version that is not ready; ABORTED for an outdated etag; of Take UNAVAILABLE
-//   for a version that is being deployed, or is not open within kPatience; CANCELLED once End was
-//   called; those of ModelStore, DeployedFiles and OpenPredictor.
+//   for a version that is being deployed, or is not open within kPatience, and once End was called; those of
+//   ModelStore, DeployedFiles and OpenPredictor.
 // Threads: any.
 // Tests: tests/process/test_predictions.py.
 #pragma once
@@ -78,7 +78,7 @@ class ModelService {
   // `python`: how models of the user's code are run; each version has a log of its own.
   static absl::StatusOr<std::unique_ptr<ModelService>> Open(OriginLookup look_up, PythonServing python = {});
   ~ModelService();
-  // No version is opened from now on. Whoever waits for the start of the user's code waits no longer.
+  // No version is opened or waited for from now on. Whoever waits for the user's code waits no longer.
   void End();
 
   absl::StatusOr<ModelStatus> CreateModel(Model model);

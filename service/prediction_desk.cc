@@ -4,19 +4,25 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "runtime/posix/process.h"
 #include "service/http_answer.h"
+#include "service/prediction_bounds.h"
 
 namespace downpour {
 
-// The predictor of a version, which remembers how many rows it was asked.
+// The predictor of a version, which remembers how many rows it was asked, within the bounds of a request.
 class PredictionDesk::CountingPredictor final : public Predictor, public InstancePredictor {
  public:
   explicit CountingPredictor(const Predictor& other) : other_(other) {}
   absl::StatusOr<OutputBatch> Predict(const InputBatch& batch) const override {
     rows_ += batch.rows;
-    return other_.Predict(batch);
+    InputBatch bounded = batch;
+    bounded.may_go_on = [this, rows = batch.rows](size_t first) {
+      return WhyEnd(bounds_, PredictionMeter::Clock::now(), first, rows);
+    };
+    return other_.Predict(bounded);
   }
   absl::StatusOr<nlohmann::json> PredictInstances(std::string_view instances, size_t count) const override {
     rows_ += count;
@@ -31,22 +37,36 @@ class PredictionDesk::CountingPredictor final : public Predictor, public Instanc
   uint64_t bytes_held() const override { return other_.bytes_held(); }
   std::optional<double> age_seconds() const override { return other_.age_seconds(); }
   uint64_t rows() const { return rows_; }
+  void BoundBy(PredictionBounds bounds) { bounds_ = std::move(bounds); }
 
  private:
   const Predictor& other_;
+  PredictionBounds bounds_;
   mutable uint64_t rows_ = 0;  // of one request, on its thread
 };
 
-PredictionDesk::PredictionDesk(ModelService& models)
+PredictionDesk::PredictionDesk(ModelService& models, std::chrono::milliseconds most)
     : models_(models),
+      most_(most),
       log_(models.root()),
       turns_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency()))) {}  // one may wait for rows
 
-bool PredictionDesk::TakeTurn() {
+void PredictionDesk::End() {
+  {
+    const std::lock_guard hold(mutex_);
+    ends_ = true;
+  }
+  free_.notify_all();
+}
+
+absl::Status PredictionDesk::TakeTurn() {
   std::unique_lock hold(mutex_);
-  if (!free_.wait_for(hold, kPatience, [this] { return turns_ > 0; })) return false;
+  if (!free_.wait_for(hold, kPatience, [this] { return turns_ > 0 || ends_; })) {
+    return absl::UnavailableError("all cores are busy with predictions: ask again");
+  }
+  if (ends_) return ServiceEnds();
   --turns_;
-  return true;
+  return absl::OkStatus();
 }
 
 void PredictionDesk::EndTurn() {
@@ -57,11 +77,13 @@ void PredictionDesk::EndTurn() {
   free_.notify_one();
 }
 
-absl::Status PredictionDesk::AskOnce(const Question& question, const ServedVersion& served,
-                                     const CountingPredictor& predictor) {
-  if (predictor.instances() != nullptr) return question(served, predictor);
-  if (!TakeTurn()) return absl::UnavailableError("all cores are busy with predictions: ask again");
-  absl::Status status = question(served, predictor);
+absl::Status PredictionDesk::AskOnce(const PredictionRequest& request, const Question& question,
+                                     const ServedVersion& served, CountingPredictor* predictor) {
+  if (predictor->instances() != nullptr) return question(served, *predictor);
+  if (absl::Status status = TakeTurn(); !status.ok()) return status;
+  predictor->BoundBy(
+      {.begun = PredictionMeter::Clock::now(), .most = most_, .has_gone = request.has_gone, .ends = &ends_});
+  absl::Status status = question(served, *predictor);
   EndTurn();
   return status;
 }
@@ -77,9 +99,9 @@ absl::Status PredictionDesk::Ask(const PredictionRequest& request, const Questio
   for (;;) {
     asked = PredictionMeter::Clock::now();
     age = predictor->age_seconds();
-    status = AskOnce(question, **served, *predictor);
+    status = AskOnce(request, question, **served, &*predictor);
     // A server of a job in training is away, or that job has just ended and a checkpoint takes over.
-    if (!age || !absl::IsUnavailable(status) || PredictionMeter::Clock::now() - begun >= kPatience) break;
+    if (!age || !absl::IsUnavailable(status) || ends_ || PredictionMeter::Clock::now() - begun >= kPatience) break;
     std::this_thread::sleep_for(kPause);  // without a turn, which others need
     const auto now = models_.Take(request.model, request.version);
     if (!now.ok()) break;

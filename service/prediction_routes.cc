@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "predict/predict_json.h"
+#include "runtime/http/bounded_server.h"
 #include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/model_routes.h"
@@ -25,7 +26,9 @@ constexpr JsonLimits kJsonLimits = {.most_bytes = kMostPredictionBytes, .most_le
 using AnswerFailure = void (*)(const absl::Status& status, Response& response);
 
 PredictionRequest RequestOf(const Request& request, const std::string& model, const std::string& version) {
-  return {.model = model, .version = version, .peer = request.remote_addr};
+  return {.model = model, .version = version, .peer = request.remote_addr, .has_gone = [&request] {
+            return HasPeerGone(request);
+          }};
 }
 
 // Of ml v1 and of TensorFlow Serving, whose bodies are the same.

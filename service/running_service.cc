@@ -81,7 +81,8 @@ absl::StatusOr<std::unique_ptr<RunningService>> RunningService::Open(ServiceSett
     if (!place.ok()) return place.status();
     return FoundOrigin{.path = *std::move(place)};
   });
-  absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open(http, **service, **models);
+  absl::StatusOr<std::unique_ptr<HttpServer>> server =
+      HttpServer::Open(http, **service, **models, settings.python_models.call);
   if (!server.ok()) return server.status();
   const absl::Status told = WriteWhole(settings.root + "/address", (*server)->address(), 0600, WhereThere::kReplace);
   if (!told.ok()) return told;
@@ -103,9 +104,9 @@ RunningService::~RunningService() {
     ends_ = true;
   }
   wake_.notify_all();
+  http_->Stop();  // before its models: what they refuse then would be asked of them again
   works_.join();
-  models_->End();  // requests may wait for the start of the user's code
-  http_->Stop();
+  models_->End();  // requests may wait for the user's code
   answers_.join();
 }
 

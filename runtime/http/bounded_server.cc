@@ -61,6 +61,9 @@ bool TakesGzip(const std::string& accept_encoding) {
   return false;
 }
 
+// The library's servers do not use that member, but hand it on to the handlers.
+bool HasPeerGone(const httplib::Request& request) { return request.progress && !request.progress(0, 0); }
+
 absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::string& key) {
   struct stat at {};
   if (stat(key.c_str(), &at) == 0 && (at.st_mode & 07) != 0) {
@@ -119,6 +122,7 @@ bool BoundedHttpServer::ServeOne(HttpStream& stream, bool may_be_kept) {
   bool closed = false, is_kept = false;
   const bool answered = process_request(stream, /*close_connection=*/false, closed, [&](httplib::Request& request) {
     request.ssl = stream.tls();
+    request.progress = [&stream](uint64_t, uint64_t) { return !stream.HasPeerGone(); };
     LeaveGzipAlone(&request);
     stream.HeadIsRead(BodyBytes(request));
     is_kept = may_be_kept && HasPlainFraming(request) && keeps_(request);

@@ -39,6 +39,9 @@ absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::st
 // Source: RFC 9110, 12.5.3.
 bool TakesGzip(const std::string& accept_encoding);
 
+// Whether whoever sent this request has hung up since, to a handler of it. A system call.
+bool HasPeerGone(const httplib::Request& request);
+
 class BoundedHttpServer final : public httplib::Server {
  public:
   using PeerOf = std::function<std::string(int fd)>;

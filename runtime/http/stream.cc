@@ -104,6 +104,11 @@ bool HttpStream::BeginNext(milliseconds idle, const std::function<bool()>& goes_
   return true;
 }
 
+bool HttpStream::HasPeerGone() const {
+  pollfd at{fd_, POLLRDHUP, 0};
+  return poll(&at, 1, 0) > 0;
+}
+
 ssize_t HttpStream::Receive(char* data, size_t size) {
   if (tls_) return ByTls([&] { return SSL_read(tls_.get(), data, static_cast<int>(size)); });
   while (true) {

@@ -43,6 +43,8 @@ class HttpStream final : public httplib::Stream {
   // Waits for another request on the same connection, whose bounds begin anew. Not longer than `idle`, nor once
   // `goes_on` is false, which is asked before each wait of a moment. Returns whether one comes.
   bool BeginNext(std::chrono::milliseconds idle, const std::function<bool()>& goes_on);
+  // The other end has closed the connection, or its half of it: nobody may hear an answer.
+  bool HasPeerGone() const;
   SSL* tls() const { return tls_.get(); }
   // All is said. What is left of the body is read for a while, since the answer may be lost otherwise.
   void Finish();

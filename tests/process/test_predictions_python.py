@@ -40,6 +40,7 @@ def do_as_told(what, count):
     if what in ("exit", "exit before a bad start"):
         os._exit(3)
     if what == "hang":
+        print("it hangs", flush=True)
         signal.pause()
     if what == "print":
         print("it was said")
@@ -249,6 +250,20 @@ class PythonPredictionsTest(ServiceTest):
         wait_for_death(pid)
         self.start_service()
         self.assertNotEqual(self.check_right(), {pid})
+
+    def test_a_hang_does_not_hold_up_the_end_of_the_service(self):
+        self.start_service("--prediction-seconds", "3600")
+        self.deploy("own", self.trained / "ratings")
+        answers = []
+        hangs = threading.Thread(target=lambda: answers.append(self.predict([{"do": "hang"}])))
+        hangs.start()
+        while "it hangs" not in self.log():
+            threading.Event().wait(0.01)
+        self.service.signal(signal.SIGTERM)
+        self.assertEqual(self.service.finish()[0], 143, self.service.said)
+        hangs.join(LONG)
+        ((status, answer),) = answers
+        self.assertEqual(status, 503, answer)
 
     def start_with(self, how):
         """A service of whose models the code starts as `how` says, until that file is gone."""

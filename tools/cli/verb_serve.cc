@@ -76,8 +76,7 @@ std::function<int()> SetUpServe(CLI::App& app, Streams streams) {
                  "Processes that answer for each model of Python code; each takes the memory of its libraries")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--prediction-seconds", options->prediction_seconds,
-                 "How long a request may take such a process, until it is ended")
+  app.add_option("--prediction-seconds", options->prediction_seconds, "How long a request for predictions may compute")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");

@@ -42,6 +42,26 @@ TEST(Predictor, AnswersImagesByProbabilitiesAndClass) {
   EXPECT_TRUE(WarmUp(*predictor).ok());
 }
 
+TEST(Predictor, IsAskedBeforeEachBlockWhetherItGoesOn) {
+  const auto predictor = MadePredictor("blocks", SmallJob(), Diagonal);
+  const std::vector<float> pixels(size_t{4} * 1000);
+  InputBatch batch{1000, {{"in", 4, absl::MakeConstSpan(pixels)}}};
+  std::vector<size_t> asked;
+  batch.may_go_on = [&](size_t first) {
+    asked.push_back(first);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(predictor->Predict(batch).ok());
+  EXPECT_THAT(asked, ElementsAre(0, 256, 512, 768));
+  batch.may_go_on = [&](size_t first) {
+    asked.push_back(first);
+    return first < 256 ? absl::OkStatus() : absl::DeadlineExceededError("it is late");
+  };
+  asked.clear();
+  EXPECT_EQ(ErrorOf(*predictor, batch), "it is late");
+  EXPECT_THAT(asked, ElementsAre(0, 256));
+}
+
 TEST(Predictor, TellsWhatIsNoImage) {
   const auto predictor = MadePredictor("no_images", SmallJob(), Diagonal, {.most_rows = 3});
   const auto of = [&](const std::vector<float>& pixels, int64_t width, size_t rows) {

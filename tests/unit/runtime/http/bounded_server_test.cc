@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -74,6 +76,12 @@ class KeptConnectionTest : public testing::Test {
       answer.status = 403;
       answer.set_content("no", "text/plain");
     });
+    server_.Post("/long", [this](const httplib::Request& request, httplib::Response&, const httplib::ContentReader&) {
+      had_gone_at_first_.set_value(HasPeerGone(request));
+      const auto hang_ends = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!HasPeerGone(request) && std::chrono::steady_clock::now() < hang_ends) std::this_thread::yield();
+      had_gone_.set_value(HasPeerGone(request));
+    });
     port_ = server_.bind_to_any_port("127.0.0.1");
     listens_ = std::thread([this] { server_.Listen(); });
   }
@@ -112,9 +120,18 @@ class KeptConnectionTest : public testing::Test {
   }
 
   BoundedHttpServer server_{/*most=*/2, TlsContext(), [](int fd) { return std::to_string(fd); }};
+  std::promise<bool> had_gone_at_first_, had_gone_;
   int port_ = 0;
   std::thread listens_;
 };
+
+TEST_F(KeptConnectionTest, AHandlerLearnsThatWhoeverAskedHasHungUp) {
+  const int fd = Dial();
+  Say(fd, Post("/long", ""));
+  EXPECT_FALSE(had_gone_at_first_.get_future().get());
+  close(fd);
+  EXPECT_TRUE(had_gone_.get_future().get());
+}
 
 TEST_F(KeptConnectionTest, TakesOneRequestBehindTheOtherWhereTheyAreKept) {
   const int fd = Dial();
