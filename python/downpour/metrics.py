@@ -52,7 +52,24 @@ class Metric:
         raise NotImplementedError
 
 
-class Mean(Metric):
+class _OfFunction(Metric):
+    """What a function of the user's returns of (output, target), added up."""
+
+    def __init__(self, function: Callable[[Any, Any], Any], better: Optional[str] = None) -> None:
+        self._function = _checked(function)
+        self.better = _direction(better)
+
+    def _sum(self, said: Any, judged: Judged, remedy: str, examples: int = 1) -> float:
+        """Of numbers for each example; or of a single one, which is that of so many examples."""
+        array = _numbers(said, judged, remedy)
+        if array.shape in ((judged.count,), (judged.count, 1)):
+            return float(array.sum())
+        if array.size != 1:
+            raise _no_number(said, judged, remedy)
+        return float(array.reshape(())) * examples
+
+
+class Mean(_OfFunction):
     """The mean over examples of what a function of (output, target) returns: a number for each example, [N] or [N, 1],
     or the batch's mean.
 
@@ -61,24 +78,18 @@ class Mean(Metric):
 
     kind = "mean"
 
-    def __init__(self, function: Callable[[Any, Any], Any], better: Optional[str] = None) -> None:
-        self._function = _checked(function)
-        self.better = _direction(better)
-
     def sums(self, judged: Judged) -> numpy.ndarray:
         """The sum of one number."""
         said = self._function(judged.output, judged.target)
         what = "return the batch's mean, or a number for each example"
-        array = _numbers(said, judged, what)
-        of_each = array.shape in ((judged.count,), (judged.count, 1))
-        return numpy.array([array.sum() if of_each else _single(array, said, judged, what) * judged.count])
+        return numpy.array([self._sum(said, judged, what, judged.count)])
 
     def value(self, sums: numpy.ndarray, count: int) -> float:
         """The mean."""
         return float(sums[0]) / count
 
 
-class Ratio(Metric):
+class Ratio(_OfFunction):
     """One sum divided by another, over all examples: precision, recall, F1, a mean over weights. A function of
     (output, target) returns the two, each as a number for each example, [N] or [N, 1], or as the batch's sum.
 
@@ -87,22 +98,13 @@ class Ratio(Metric):
 
     kind = "ratio"
 
-    def __init__(self, function: Callable[[Any, Any], Any], better: Optional[str] = None) -> None:
-        self._function = _checked(function)
-        self.better = _direction(better)
-
     def sums(self, judged: Judged) -> numpy.ndarray:
         """What is divided, and by what."""
         said = self._function(judged.output, judged.target)
         what = "return two sums over the batch, or two numbers for each example: what is divided, and by what"
         if not isinstance(said, (tuple, list)) or len(said) != 2:
             raise TrainingError(f"the metric {judged.name} is no pair but {kind_of(said)}: {what}")
-        sums = []
-        for one in said:
-            array = _numbers(one, judged, what)
-            of_each = array.shape in ((judged.count,), (judged.count, 1))
-            sums.append(array.sum() if of_each else _single(array, one, judged, what))
-        return numpy.array(sums)
+        return numpy.array([self._sum(one, judged, what) for one in said])
 
     def value(self, sums: numpy.ndarray, count: int) -> float:
         """No number where the divisor is not above 0."""
@@ -249,12 +251,6 @@ def _numbers(value: Any, judged: Judged, remedy: str) -> numpy.ndarray:
         return numpy.asarray(value, dtype=numpy.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise _no_number(value, judged, remedy) from error
-
-
-def _single(array: numpy.ndarray, said: Any, judged: Judged, remedy: str) -> float:
-    if array.size != 1:
-        raise _no_number(said, judged, remedy)
-    return float(array.reshape(()))
 
 
 def _no_number(said: Any, judged: Judged, remedy: str) -> TrainingError:
