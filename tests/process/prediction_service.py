@@ -21,8 +21,8 @@ def rows_of(folder, count):
     return rows, list(labels[:count])
 
 
-class PredictionCase(ServiceTest):
-    """Two jobs are trained once for all tests of a class: `first` and `second` are their folders."""
+class DeployingCase(ServiceTest):
+    """Jobs are trained once for all tests of a class, each in a folder of its name in `trained`."""
 
     @classmethod
     def setUpClass(cls):
@@ -30,18 +30,14 @@ class PredictionCase(ServiceTest):
         trained = tempfile.TemporaryDirectory(prefix="downpour-trained-")
         cls.addClassCleanup(trained.cleanup)
         cls.trained = pathlib.Path(trained.name)
-        draw_digits(cls.trained, "train", 1000, seed=1)
-        draw_digits(cls.trained, "eval", 200, seed=2)
-        small = {"cluster": {"workerCount": 1, "parameterServerCount": 1}}
-        for name, seed in (("first", 1), ("second", 2)):
-            changes = {"seed": seed, "training": {"epochs": 2}}
-            job = merged(merged(JOB, small), changes)
-            file = cls.trained / f"{name}.json"
-            file.write_text(json.dumps(job))
-            done = subprocess.run([TOOL, "run", file, "--job-dir", cls.trained / name], capture_output=True, text=True,
-                                  timeout=LONG)  # fmt: skip
-            assert done.returncode == 0, done.stderr
-        cls.rows, cls.labels = rows_of(cls.trained, 40)
+
+    @classmethod
+    def train(cls, name, job):
+        file = cls.trained / f"{name}.json"
+        file.write_text(json.dumps(job))
+        done = subprocess.run([TOOL, "run", file, "--job-dir", cls.trained / name], capture_output=True, text=True,
+                              timeout=LONG)  # fmt: skip
+        assert done.returncode == 0, done.stderr
 
     def create_model(self, name="digits", **fields):
         status, model = self.ask("POST", MODELS, {"name": name, **fields})
@@ -59,6 +55,21 @@ class PredictionCase(ServiceTest):
         if expected is not None:
             self.assertIn(expected, operation["error"]["message"])
         return operation
+
+
+class PredictionCase(DeployingCase):
+    """Two of them: `first` and `second`."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw_digits(cls.trained, "train", 1000, seed=1)
+        draw_digits(cls.trained, "eval", 200, seed=2)
+        small = {"cluster": {"workerCount": 1, "parameterServerCount": 1}}
+        for name, seed in (("first", 1), ("second", 2)):
+            changes = {"seed": seed, "training": {"epochs": 2}}
+            cls.train(name, merged(merged(JOB, small), changes))
+        cls.rows, cls.labels = rows_of(cls.trained, 40)
 
     def deploy_both(self):
         self.create_model()

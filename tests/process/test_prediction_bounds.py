@@ -4,14 +4,10 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
-import tempfile
 import threading
 import unittest
 
-from cluster import LONG, TOOL
-from job_service import ServiceTest
-from prediction_service import MODELS, Connection
+from prediction_service import MODELS, Connection, DeployingCase
 
 PREDICT = f"{MODELS}/wide:predict"
 WIDTH = 1 << 20  # numbers of a row, so that it takes a millisecond and more
@@ -33,28 +29,17 @@ def processor_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class BoundsTest(ServiceTest):
+class BoundsTest(DeployingCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        trained = tempfile.TemporaryDirectory(prefix="downpour-wide-")
-        cls.addClassCleanup(trained.cleanup)
-        folder = pathlib.Path(trained.name)
-        (folder / "rows.csv").write_text("w,y\n" + "x,1\n" * 8)
-        (folder / "job.json").write_text(json.dumps(JOB | {"data": COLUMNS | {"train": str(folder / "rows.csv")}}))
-        cls.wide = folder / "run"
-        done = subprocess.run([TOOL, "run", folder / "job.json", "--job-dir", cls.wide], capture_output=True, text=True,
-                              timeout=LONG)  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        (cls.trained / "rows.csv").write_text("w,y\n" + "x,1\n" * 8)
+        cls.train("wide", JOB | {"data": COLUMNS | {"train": str(cls.trained / "rows.csv")}})
 
     def serve(self, *words):
         self.start_service(*words)
-        self.assertEqual(self.ask("POST", MODELS, {"name": "wide"})[0], 200)
-        body = {"name": "v1", "deploymentUri": str(self.wide)}
-        operation = self.ask("POST", f"{MODELS}/wide/versions", body)[1]
-        while not operation.get("done"):
-            operation = self.ask("GET", f"/v1/{operation['name']}")[1]
-        self.assertNotIn("error", operation)
+        self.create_model("wide")
+        self.deploy("v1", self.trained / "wide", model="wide")
 
     def ask_for_many(self):
         """As many connections as can keep all cores busy, once they do."""
