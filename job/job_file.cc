@@ -31,10 +31,12 @@ std::string PlaceOf(const JobError& error) {
 std::string ToString(const JobError& error) {
   std::string text = PlaceOf(error);
   if (!error.key.empty()) absl::StrAppend(&text, text.empty() ? "" : ": ", error.key);
-  return absl::StrCat(text, text.empty() ? "" : ": ", error.what, error.remedy.empty() ? "" : "; ", error.remedy);
+  absl::StrAppend(&text, text.empty() ? "" : ": ", error.what, error.remedy.empty() ? "" : "; ", error.remedy);
+  return CleanText(text, text.size());  // names of files stand in it as they are
 }
 
-JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides) {
+JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides,
+                       const ReadNamedFile& read) {
   JobFileResult result;
   JobErrors errors(file);
   YamlTree tree = ReadYaml(text);
@@ -51,36 +53,38 @@ JobFileResult ParseJob(const std::string& text, const std::string& file, const s
     settings.insert(settings.end(), overrides.begin(), overrides.end());
     ApplyOverrides(settings, tree.root, errors);
     AddOrigins(tree.root, "", file, &result);
+    PutWordsInPlaceOfFiles(tree.root.Find("data"), read, errors);
     ReadJob(tree.root, errors, &result.job);
   }
   if (errors.count() == 0 && CanonicalJob(result.job).size() > kMaxJobTextBytes) {
-    errors.Add(tree.root, "",
-               absl::StrCat("with every default filled in the job exceeds ", kMaxJobTextBytes, " bytes"));
+    errors.Add(tree.root, "", absl::StrCat("with every default filled in the job exceeds ", kMaxJobTextBytes, " bytes"),
+               "where that is by long vocabularies, use hash, or a key and a table");
   }
   result.errors = errors.Take();
   return result;
 }
 
 JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
-                             const std::vector<std::string>& overrides) {
+                             const std::vector<std::string>& overrides, const ReadNamedFile& read) {
   // A stand-in for what is not known: a model with classes and an evaluation, so that a job may say what goes by them.
   std::vector<std::string> all = {
       absl::StrCat("python={module: m, bytes: 1, sha256: \"", std::string(64, '0'), "\"}"),
       "model.variables=[{name: v, shape: [1]}]", "model.classes=2",
       absl::StrCat("data={format: ", kPythonFormat, ", trainExamples: 1, evalExamples: 1}")};
   all.insert(all.end(), overrides.begin(), overrides.end());
-  JobFileResult result = ParseJob(text, file, all);
+  JobFileResult result = ParseJob(text, file, all, read);
   std::erase_if(result.errors, [](const JobError& error) {
     return !error.of_itself && error.key != "name" && !error.key.starts_with("trainingInput");
   });
   return result;
 }
 
-DataSectionResult ParseDataSection(const std::string& text) {
+DataSectionResult ParseDataSection(const std::string& text, const ReadNamedFile& read) {
   DataSectionResult result;
   JobErrors errors("");
-  const YamlTree tree = ReadYaml(text);
+  YamlTree tree = ReadYaml(text);
   for (const YamlError& error : tree.errors) errors.Add(error);
+  PutWordsInPlaceOfFiles(&tree.root, read, errors);
   if (tree.errors.empty()) ReadData(tree.root, errors, &result.data, LabelIs::kOptional);
   if (result.data.format == kPythonFormat) {
     errors.Add(tree.root, "data.format", absl::StrCat(kPythonFormat, " has no files; name a format that has"));

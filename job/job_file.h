@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "job/job.h"
 #include "job/job_error.h"
+#include "job/word_files.h"
 
 namespace downpour {
 
@@ -33,14 +34,14 @@ struct JobFileResult {
 
 // `overrides` are dotted.key=value pairs whose values are read as YAML; they beat the file. A number names a place in a
 // list (model.layers.0.dense.units=64); an empty value takes the key away. A file may hold AI Platform's trainingInput
-// (job_training_input.h) in place of cluster and scheduling.
-JobFileResult ParseJob(const std::string& text, const std::string& file,
-                       const std::vector<std::string>& overrides = {});
+// (job_training_input.h) in place of cluster and scheduling. Files of words are read by `read` (word_files.h).
+JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides = {},
+                       const ReadNamedFile& read = {});
 
 // Of a job whose model and data Python code will say, once it is run. Its errors are those that nothing that the code
 // says can mend.
 JobFileResult ParseJobOfCode(const std::string& text, const std::string& file,
-                             const std::vector<std::string>& overrides = {});
+                             const std::vector<std::string>& overrides = {}, const ReadNamedFile& read = {});
 
 // Makes relative data paths absolute: those of the file against its folder, those of overrides against the folder
 // where the command runs. Both folders are absolute. Addresses (s3://...) stay as they are. Whoever reads a job file
@@ -54,7 +55,7 @@ struct DataSectionResult {
   DataSpec data;                 // meaningful only without errors; paths are as they were given
   std::vector<JobError> errors;  // at most 100
 };
-DataSectionResult ParseDataSection(const std::string& text);
+DataSectionResult ParseDataSection(const std::string& text, const ReadNamedFile& read = {});
 
 // The job with all defaults filled in, as JSON with sorted keys: what travels in Welcome and stands in a manifest.
 // ParseJob(CanonicalJob(j)) gives j again, and equal jobs give equal texts.

@@ -30,10 +30,14 @@ JobFileResult Load(const std::string& path, const std::vector<std::string>& over
     unreadable.errors.push_back(Unreadable(path, text.status()));
     return unreadable;
   }
-  JobFileResult result = parse(*text, path, overrides);
   std::error_code ignored;  // a working folder that was removed: paths stay as they were written
-  const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
-  ResolveDataPaths(absolute.parent_path().string(), std::filesystem::current_path(ignored).string(), &result);
+  const std::filesystem::path folder = std::filesystem::absolute(path, ignored).parent_path();
+  const std::filesystem::path working = std::filesystem::current_path(ignored);
+  const auto read = [&](const std::string& named, bool by_hand) {
+    return ReadNamedText((by_hand ? working : folder) / named);
+  };
+  JobFileResult result = parse(*text, path, overrides, read);
+  ResolveDataPaths(folder.string(), working.string(), &result);
   return result;
 }
 
@@ -49,6 +53,15 @@ absl::StatusOr<std::string> ReadJobText(const std::string& path) {
   }
   text.resize(static_cast<size_t>(file.gcount()));
   return text;
+}
+
+absl::StatusOr<std::string> ReadNamedText(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!error && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return absl::InvalidArgumentError("is no regular file");
+  }
+  return ReadJobText(path);
 }
 
 JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string>& overrides) {

@@ -16,6 +16,8 @@ namespace downpour {
 // The file's text; of one that is longer than a job may be, enough to see that.
 // Errors: UNAVAILABLE with the system's reason.
 absl::StatusOr<std::string> ReadJobText(const std::string& path);
+// Likewise, of a file that a job names. INVALID_ARGUMENT for what is no regular file, as a pipe, which might never end.
+absl::StatusOr<std::string> ReadNamedText(const std::string& path);
 
 JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string>& overrides = {});
 // As ParseJobOfCode reads it.

@@ -72,13 +72,14 @@ class RecordsTest(ProcessTest):
         for i, frame in enumerate(frames[:2]):
             frame.to_csv(self.folder / f"train-{i}.csv", index=False, sep=";", compression=None)
         frames[2].to_csv(self.folder / "eval.csv", index=False, sep=";")
+        pandas.Series(worth.keys()).to_csv(self.folder / "cities.txt", index=False, header=False, quoting=3)
         self.job_on(
             data={
                 "label": "price",
                 "columns": [
                     {"name": "size", "from": "size, in m2", "scale": {"mean": 80, "deviation": 20}},
                     {"name": "floor", "default": -1, "clip": [-1, 5]},
-                    {"name": "city", "vocabulary": list(worth)},
+                    {"name": "city", "vocabulary": {"file": "cities.txt"}},
                 ],
             },
             model={

@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "job/job_file.h"
 #include "runtime/exit_code.h"
+#include "runtime/posix/job_file.h"
 
 namespace downpour {
 namespace {
@@ -42,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> Open(const Json& asked, DataSpec* data)
   if (!asked.is_object() || !asked.contains("data")) {
     return absl::InvalidArgumentError("the first line is no JSON with what is to be read: install one version of all");
   }
-  DataSectionResult section = ParseDataSection(asked["data"].dump());
+  const auto read = [](const std::string& named, bool) { return ReadNamedText(named); };
+  DataSectionResult section = ParseDataSection(asked["data"].dump(), read);
   if (!section.errors.empty()) return absl::InvalidArgumentError(ToString(section.errors.front()));
   *data = std::move(section.data);
   LabelSpec& label = data->label;

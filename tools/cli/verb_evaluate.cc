@@ -15,6 +15,7 @@
 #include "job/job_file.h"
 #include "model/trainer.h"
 #include "runtime/metrics.h"
+#include "runtime/posix/job_file.h"
 #include "tensor/host_backend.h"
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/verbs.h"
@@ -99,8 +100,7 @@ void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, cons
   const bool is_weighted = job.data.counts_weights();
   const double weight = is_weighted ? result.weight : examples;
   const double right = is_weighted ? result.right : static_cast<double>(result.correct);
-  const double loss = weight > 0 ? result.loss_sum / weight : 0;
-  const double accuracy = weight > 0 ? right / weight : 0;
+  const double loss = MeanOver(weight, result.loss_sum), accuracy = MeanOver(weight, right);
   const auto metrics = MetricValues(job.training.metrics, result.metric_sums, weight);
   if (as_json) {
     nlohmann::json json = {{"checkpoint", ToString(checkpoint.manifest.round)},
@@ -128,8 +128,9 @@ void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, cons
 int RunEvaluate(const EvaluateOptions& options, Streams streams) {
   std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "evaluate", streams);
   if (!checkpoint) return kExitFailed;
+  const auto read = [](const std::string& named, bool) { return ReadNamedText(named); };
   JobFileResult job =
-      ParseJob(checkpoint->manifest.job, absl::StrCat(checkpoint->path, "/", kManifestName), options.overrides);
+      ParseJob(checkpoint->manifest.job, absl::StrCat(checkpoint->path, "/", kManifestName), options.overrides, read);
   for (const JobError& error : job.errors) streams.err << ToString(error) << "\n";
   if (!job.ok()) return kExitBadJobFile;
   const std::string here = std::filesystem::current_path().string();

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,7 +11,10 @@
 namespace downpour {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 std::string Write(const std::string& name, const std::string& text) {
@@ -30,6 +34,32 @@ TEST(PosixJobFile, PathsBeginWhereTheyWereWritten) {
   EXPECT_EQ(result.job.data.train.images, (std::filesystem::path(path).parent_path() / "a").string());
   EXPECT_EQ(result.job.data.train.labels, (std::filesystem::current_path() / "c").string());
   EXPECT_EQ(LoadJobFile(path).job.data.train.labels, "/b");
+}
+
+TEST(PosixJobFile, WordsComeFromTheFileThatTheirWriterMeant) {
+  const std::string words = Write("words.txt", "a\nb\n");
+  const std::string name = std::filesystem::path(words).filename();
+  const std::string path = Write("words.yaml",
+                                 "name: x\nmodel: {inputs: [{name: i, columns: all}], layers: [{dense: {units: 2}}]}\n"
+                                 "data: {format: csv, train: a.csv, label: y, columns: [{name: w, vocabulary: {file: " +
+                                     name + "}}]}\n");
+  const JobFileResult beside = LoadJobFile(path);
+  ASSERT_TRUE(beside.ok()) << ToString(beside.errors[0]);
+  EXPECT_THAT(beside.job.data.columns[0].vocabulary, ElementsAre("a", "b"));
+  const std::string here = std::to_string(getpid()) + "-words-here.txt";
+  std::ofstream(here) << "c\n";
+  const JobFileResult by_hand = LoadJobFile(path, {"data.columns.0.vocabulary.file=" + here});
+  std::filesystem::remove(here);
+  ASSERT_TRUE(by_hand.ok()) << ToString(by_hand.errors[0]);
+  EXPECT_THAT(by_hand.job.data.columns[0].vocabulary, ElementsAre("c"));
+  ASSERT_EQ(mkfifo((words + ".pipe").c_str(), 0600), 0);
+  EXPECT_EQ(ReadNamedText(words + ".pipe").status().message(), "is no regular file");
+  std::filesystem::remove(words + ".pipe");
+  std::filesystem::remove(words);
+  const JobFileResult without = LoadJobFile(path);
+  ASSERT_THAT(without.errors, Not(IsEmpty()));
+  EXPECT_THAT(ToString(without.errors[0]),
+              HasSubstr("data.columns.0.vocabulary.file: " + name + ": cannot be read: No such file"));
 }
 
 TEST(PosixJobFile, FilesThatCannotBeReadAreNamed) {
