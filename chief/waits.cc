@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "runtime/input_bound.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -78,7 +79,7 @@ void AddOfTasks(const ChiefView& chief, std::vector<WaitReport>* waits) {
       const std::string& blocked_by = chief.departures.blocked_by();
       const bool blocks = task.role == TaskRole::kPs && !task.may_leave() && !blocked_by.empty();
       add(task, absl::StrCat("was told to stop: ", task.leaving, blocks ? "; " + blocked_by : ""), task.leaving_since);
-    } else if (task.state == TaskState::kRunning) {
+    } else if (task.state == TaskState::kRunning && task.stats.waiting_for != kReadsMostOfTheTime) {
       const std::string held_up = WhoHoldsItUp(chief, task);
       add(task, held_up.empty() ? WarnedMeanwhile(task) : held_up, task.waiting_since);
     }

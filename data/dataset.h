@@ -62,6 +62,11 @@ class Dataset {
   // they have is used again. Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the values then.
   virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
                                  absl::Span<ColumnValues> values) const = 0;
+  // Whether it gains by ReadAhead: not if all is in memory.
+  virtual bool reads_ahead() const { return false; }
+  // These will be read soon, so they may be decoded meanwhile, by threads of the set's own. What ReadBatch yields does
+  // not depend on it, and ids beyond size() mean nothing.
+  virtual void ReadAhead(absl::Span<const uint64_t>) const {}
 };
 
 std::optional<size_t> FindColumn(const Dataset& data, std::string_view name);

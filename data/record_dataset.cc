@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <list>
-#include <map>
-#include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "data/columns.h"
 #include "data/open_indexed_file.h"
+#include "data/piece_cache.h"
+#include "data/row_groups.h"
 #include "data/set_files.h"
 #include "data/word_hash.h"
 #include "schema/text.h"
@@ -18,47 +19,14 @@
 namespace downpour {
 namespace {
 
-using Values = std::vector<ColumnValues>;
-
-// The pieces that were read last, by file and place in its index.
-class PieceCache {
- public:
-  using Key = std::pair<size_t, size_t>;
-
-  std::shared_ptr<const Values> Find(const Key& key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = places_.find(key);
-    if (found == places_.end()) return nullptr;
-    kept_.splice(kept_.begin(), kept_, found->second);
-    return found->second->values;
-  }
-
-  void Add(const Key& key, std::shared_ptr<const Values> values, size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (places_.contains(key)) return;
-    kept_.push_front({key, std::move(values), bytes});
-    places_.emplace(key, kept_.begin());
-    for (bytes_ += bytes; bytes_ > kKeptBytes && kept_.size() > 1; kept_.pop_back()) {
-      bytes_ -= kept_.back().bytes;
-      places_.erase(kept_.back().key);
-    }
-  }
-
- private:
-  struct Kept {
-    Key key;
-    std::shared_ptr<const Values> values;
-    size_t bytes;
-  };
-  std::mutex mutex_;
-  std::list<Kept> kept_;  // the one that was used last stands first
-  std::map<Key, std::list<Kept>::iterator> places_;
-  size_t bytes_ = 0;
-};
-
 class RecordDataset final : public Dataset {
  public:
-  explicit RecordDataset(const DataSpec& data) : skip_(data.skip), columns_(data) {}
+  explicit RecordDataset(const DataSpec& data)
+      : skip_(data.skip),
+        reads_ahead_(RowGroupOpenerOf(data.format) == nullptr),
+        columns_(data),
+        cache_({.decode = [this](const PieceCache::Key& key) { return Decode(key); },
+                .bytes = [this](const PieceCache::Key& key) { return BytesOf(key); }}) {}
 
   absl::Status Open(const DataSpec& data, const std::vector<std::string>& paths);
 
@@ -71,6 +39,8 @@ class RecordDataset final : public Dataset {
   }
   absl::Status ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
                          absl::Span<ColumnValues> values) const override;
+  bool reads_ahead() const override { return reads_ahead_; }
+  void ReadAhead(absl::Span<const uint64_t> ids) const override;
 
  private:
   struct File {
@@ -87,9 +57,11 @@ class RecordDataset final : public Dataset {
   absl::StatusOr<LeftOut> FindLeftOut(uint64_t reading, const IndexedFile& file);
   uint64_t RecordOf(uint64_t id) const;
   Wanted Find(uint64_t id, size_t example) const;
-  absl::StatusOr<std::shared_ptr<const Values>> Decoded(const PieceCache::Key& key) const;
+  absl::StatusOr<PieceCache::Values> Decode(const PieceCache::Key& key) const;
+  size_t BytesOf(const PieceCache::Key& key) const;
 
   const int64_t skip_;
+  const bool reads_ahead_;  // a group of rows is decoded from its beginning, so readers side by side pass over much
   const ColumnReader columns_;
   std::vector<File> files_;
   uint64_t records_ = 0;
@@ -97,7 +69,7 @@ class RecordDataset final : public Dataset {
   std::string first_left_out_;      // why
   uint64_t fingerprint_ = 0;
   std::vector<DataFile> told_;
-  mutable PieceCache cache_;
+  mutable PieceCache cache_;  // last: its threads use the rest
 };
 
 // What decides which records cannot be read.
@@ -198,20 +170,30 @@ RecordDataset::Wanted RecordDataset::Find(uint64_t id, size_t example) const {
   return {{file, piece}, static_cast<uint32_t>(in_file - files_[file].file->RowsOf(piece).first), example};
 }
 
-absl::StatusOr<std::shared_ptr<const Values>> RecordDataset::Decoded(const PieceCache::Key& key) const {
-  if (std::shared_ptr<const Values> kept = cache_.Find(key)) return kept;
+absl::StatusOr<PieceCache::Values> RecordDataset::Decode(const PieceCache::Key& key) const {
   const IndexedFile& file = *files_[key.first].file;
   const std::vector<uint64_t>& left_out = file.left_out().records;
   const auto bad = [&](uint64_t record, const absl::Status& why) {
     return skip_ > 0 && std::binary_search(left_out.begin(), left_out.end(), record) ? absl::OkStatus() : why;
   };
-  absl::StatusOr<Values> values = file.Decode(columns_, key.second, bad);
-  if (!values.ok()) return values.status();
-  auto decoded = std::make_shared<const Values>(*std::move(values));
+  return file.Decode(columns_, key.second, bad);
+}
+
+size_t RecordDataset::BytesOf(const PieceCache::Key& key) const {
   size_t width = 0;
   for (const Column& column : columns()) width += static_cast<size_t>(column.width);
-  cache_.Add(key, decoded, width * file.RowsOf(key.second).count * sizeof(int64_t));
-  return decoded;
+  return width * files_[key.first].file->RowsOf(key.second).count * sizeof(int64_t);
+}
+
+void RecordDataset::ReadAhead(absl::Span<const uint64_t> ids) const {
+  std::vector<PieceCache::Key> pieces;  // each once, in the order in which they are needed first
+  std::set<PieceCache::Key> seen;
+  for (const uint64_t id : ids) {
+    if (id >= size()) continue;
+    const PieceCache::Key piece = Find(id, 0).piece;
+    if (seen.insert(piece).second) pieces.push_back(piece);
+  }
+  cache_.ReadAhead(pieces);
 }
 
 absl::Status RecordDataset::ReadBatch(absl::Span<const uint64_t> ids, absl::Span<const size_t> columns,
@@ -235,7 +217,7 @@ absl::Status RecordDataset::ReadBatch(absl::Span<const uint64_t> ids, absl::Span
   }
   for (size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
     while (end < wanted.size() && wanted[end].piece == wanted[begin].piece) ++end;
-    const absl::StatusOr<std::shared_ptr<const Values>> piece = Decoded(wanted[begin].piece);
+    const absl::StatusOr<PieceCache::Piece> piece = cache_.Get(wanted[begin].piece);
     if (!piece.ok()) return piece.status();
     for (size_t i = 0; i < columns.size(); ++i) {
       std::visit(

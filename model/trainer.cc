@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "job/job_names.h"
 #include "job/slice_grid.h"
+#include "model/batch_reader.h"
 #include "model/embedding_rows.h"
 #include "model/examples.h"
 #include "model/gradient_slicer.h"
@@ -127,8 +128,8 @@ class Trainer::Session {
     rows_->Begin();
     for (size_t before = 0; before < ids_.size(); before += batch_size_) {
       const auto batch = absl::MakeConstSpan(ids_).subspan(before, batch_size_);
-      if (status = Read(*from, batch); !status.ok()) return status;
-      rows_->Find(from->KeysOf(batch_), batch.size());
+      if (status = reader_.ReadNow(*from, batch); !status.ok()) return status;
+      rows_->Find(from->KeysOf(reader_.batch()), batch.size());
     }
     found_of_ = &from;
     found_ = ids_;
@@ -137,13 +138,19 @@ class Trainer::Session {
 
   void Train(const TrainStep& request, const Done& done) {
     slicer_.Settle(request.settled);
+    for (const std::optional<LeaseId> lease : {std::optional(request.lease), request.lease_behind}) {
+      if (lease && plan_.Contains(*lease)) reader_.ReadAhead(train_->data(), plan_, *lease);
+    }
     auto last = local_ ? ComputeLocalSteps(request) : ComputeStep(request, done);
     parameters_.EndStep(last.ok());
+    const auto reading = reader_.TakeReading();
+    if (last.ok()) last->reading = reading;
     last.ok() ? done(absl::OkStatus(), *std::move(last)) : done(last.status(), {});
   }
 
   absl::StatusOr<Evaluated> Evaluate(const EvalStep& request) {
     auto evaluated = ComputeEvaluation(request);
+    reader_.TakeReading();
     parameters_.EndStep(evaluated.ok() && request.batches > 0);
     return evaluated;
   }
@@ -168,8 +175,8 @@ class Trainer::Session {
     for (uint64_t number = 0; number < request.batches; ++number) {
       if (absl::Status status = LoadBatch(*eval_, batch(number), number); !status.ok()) return status;
       // Before those of the next batch are there.
-      const std::vector<float> labels = needs_outputs ? Labels() : std::vector<float>();
-      const std::vector<double> weights = counts_weights_ ? LabelWeights() : std::vector<double>();
+      const std::vector<float> labels = needs_outputs ? reader_.Labels() : std::vector<float>();
+      const std::vector<double> weights = counts_weights_ ? reader_.LabelWeights() : std::vector<double>();
       auto totals = graph_->Evaluate([&] {
         if (number + 1 < request.batches) PrefetchBatch(*eval_, batch(number + 1));
       });
@@ -257,6 +264,7 @@ class Trainer::Session {
     const uint64_t first = std::min(first_batch * batch_size_, eval_size());
     ids_.resize(std::min(batches * batch_size_, eval_size() - first));
     std::iota(ids_.begin(), ids_.end(), first);
+    if (eval_) eval_->data().ReadAhead(ids_);
     return absl::OkStatus();
   }
 
@@ -264,56 +272,26 @@ class Trainer::Session {
     return plan_.Contains(lease) && step >= 1 && step <= plan_.StepsOf(lease);
   }
 
-  bool WasRead(const Examples& examples, absl::Span<const uint64_t> ids) const {
-    return read_of_ == &examples && absl::MakeConstSpan(read_) == ids;
-  }
-
   // `number`: of the batch in its step or evaluation.
   absl::Status LoadBatch(const Examples& examples, absl::Span<const uint64_t> ids, size_t number) {
-    const bool is_there = std::exchange(is_up_, false) && WasRead(examples, ids);
-    return is_there ? absl::OkStatus() : Upload(examples, ids, number);
+    if (std::exchange(is_up_, false) && reader_.Has(examples, ids)) return absl::OkStatus();
+    absl::Status status = reader_.ReadNow(examples, ids);
+    return status.ok() ? Upload(examples, ids, number) : status;
   }
 
   // The batch that will most likely be asked for next. If it cannot be had, that is told when it is: it is read again.
   // Of one with embeddings the rows are still to come.
   void PrefetchBatch(const Examples& examples, absl::Span<const uint64_t> ids) {
-    is_up_ = rows_ ? (Read(examples, ids).IgnoreError(), false) : Upload(examples, ids, 0).ok();
+    is_up_ = rows_ ? (reader_.Read(examples, ids).IgnoreError(), false) : Upload(examples, ids, 0).ok();
   }
 
   absl::Status Upload(const Examples& examples, absl::Span<const uint64_t> ids, size_t number) {
-    if (absl::Status status = Read(examples, ids); !status.ok()) return status;
+    if (absl::Status status = reader_.Read(examples, ids); !status.ok()) return status;
+    ExampleBatch& batch = reader_.batch();
     if (rows_) {
-      rows_->Pool(number, static_cast<size_t>(examples.width()), batch_.expanded.data() + examples.inputs_width());
+      rows_->Pool(number, static_cast<size_t>(examples.width()), batch.expanded.data() + examples.inputs_width());
     }
-    return graph_->LoadBatch(batch_.inputs(), batch_.classes, batch_.numbers, batch_.weights);
-  }
-
-  absl::Status Read(const Examples& examples, absl::Span<const uint64_t> ids) {
-    if (WasRead(examples, ids)) return absl::OkStatus();
-    read_of_ = nullptr;
-    if (absl::Status status = examples.Read(ids, &batch_); !status.ok()) return status;
-    read_of_ = &examples;
-    read_.assign(ids.begin(), ids.end());
-    return absl::OkStatus();
-  }
-
-  // Of the batch that was read last, as are the next; 0 where examples have no weights.
-  double Weight() const { return std::accumulate(batch_.weights.begin(), batch_.weights.end(), 0.0); }
-
-  // Of sets each output's label is a part of its example.
-  std::vector<double> LabelWeights() const {
-    const size_t labels = batch_.numbers.empty() ? 1 : batch_.numbers.size() / batch_.classes.size();
-    std::vector<double> weights;
-    for (size_t i = 0; i < batch_.classes.size(); ++i) {
-      const double weight = batch_.weights.empty() ? 1 : batch_.weights[i];
-      weights.insert(weights.end(), labels, weight / static_cast<double>(labels));
-    }
-    return weights;
-  }
-
-  std::vector<float> Labels() const {
-    if (!batch_.numbers.empty()) return batch_.numbers;
-    return {batch_.classes.begin(), batch_.classes.end()};
+    return graph_->LoadBatch(batch.inputs(), batch.classes, batch.numbers, batch.weights);
   }
 
   absl::Status FindExamples(LeaseId lease, Step step) {
@@ -321,6 +299,7 @@ class Trainer::Session {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", step, " of lease ", ToNumber(lease), " is not in the plan"));
     }
+    reader_.ReadAhead(train_->data(), plan_, lease);
     plan_.Examples(lease, step, &ids_);
     return absl::OkStatus();
   }
@@ -345,7 +324,7 @@ class Trainer::Session {
     for (size_t before = 0; before < all.size(); before += batch_size_, ++batch) {
       const auto ids = all.subspan(before, batch_size_);
       if (absl::Status status = LoadBatch(*train_, ids, batch); !status.ok()) return status;
-      weight += Weight();
+      weight += reader_.Weight();
       if (absl::Status status = SetParameters(); !status.ok()) return status;
       VariableGradients gradients;
       const auto take = [&](VariableGradients ready) {
@@ -391,7 +370,7 @@ class Trainer::Session {
       const auto ids = absl::MakeConstSpan(ids_).subspan(static_cast<size_t>(place.before), batch_size_);
       // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
       if (absl::Status status = LoadBatch(*train_, ids, batch); !status.ok()) return status;
-      weight += Weight();
+      weight += reader_.Weight();
       if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
       auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, prefetch);
       if (!trained.ok()) return trained.status();
@@ -433,10 +412,8 @@ class Trainer::Session {
   ModelSpec model_;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics
   std::unique_ptr<Graph> graph_;
-  std::vector<uint64_t> ids_;          // of the step or the evaluation at hand
-  ExampleBatch batch_;                 // that was read last, as are the next
-  const Examples* read_of_ = nullptr;  // nothing: what was read is not whole
-  std::vector<uint64_t> read_;
+  std::vector<uint64_t> ids_;  // of the step or the evaluation at hand
+  BatchReader reader_;
   bool is_up_ = false;                                 // it was brought up ahead
   std::optional<EmbeddingRows> rows_;                  // where the model has tables
   const std::optional<Examples>* found_of_ = nullptr;  // whose keys rows_ has, as are the next; nothing: of none

@@ -4,6 +4,7 @@
 // current parameters; each request brings the slices that changed since.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,7 @@ struct TrainStep {
   std::optional<std::pair<LeaseId, Step>> next = {};
   // Of gradients of this device, each once, where it keeps something that moves on only with those that counted.
   std::vector<Settled> settled = {};
+  std::optional<LeaseId> lease_behind = {};  // this step's, as far as can be told: its examples may be read meanwhile
 };
 
 struct EvalStep {
@@ -106,6 +108,8 @@ struct Gradients {
   double loss_sum = 0;  // over the step, in the last one; of each example times its weight
   uint64_t examples = 0;
   double weight = 0;  // of all of them, where the job's data have weights
+  // In the last one: how long the device did nothing but read examples, for this step and for what was found for it.
+  std::chrono::nanoseconds reading{};
 };
 
 // Of each bucket in which keys fall, those keys, each once (runtime/row_frames.h). In a step also what is needed beyond

@@ -161,6 +161,13 @@ std::optional<std::pair<LeaseId, Step>> Schedule::StepAfter(const HeldLease& lea
   return std::nullopt;
 }
 
+std::optional<LeaseId> Schedule::LeaseBehind(const HeldLease& lease) {
+  for (const HeldLease& held : exchange_.leases()) {
+    if (held.id > lease.id && !held.progress.Done()) return held.id;
+  }
+  return std::nullopt;
+}
+
 void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   const ParameterSet& parameters = exchange_.TakePulled();
   rows_for_.reset();
@@ -170,8 +177,12 @@ void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   training.computed_from = parameters.versions;
   training.delivered.resize(grid_.size());
   PlanPull(now, training, effects);
-  TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step),
-                    exchange_.TakeSettled()};
+  TrainStep request{.lease = lease.id,
+                    .step = training.step,
+                    .updates = device_.Load(parameters),
+                    .next = StepAfter(lease, training.step),
+                    .settled = exchange_.TakeSettled(),
+                    .lease_behind = LeaseBehind(lease)};
   Begin(std::move(request), std::move(training), now, effects);
 }
 
@@ -261,6 +272,7 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
   if (gradients.last) {
     ++session_.stats().steps;
     session_.stats().examples += gradients.examples;
+    input_.Add(gradients.reading, now);
     if (lease != nullptr) Conclude(*lease, gradients);
   }
   if (lease != nullptr) exchange_.Flush(now, effects);

@@ -29,6 +29,7 @@
 #include "runtime/role.h"
 #include "worker/eval_work.h"
 #include "worker/exchange.h"
+#include "worker/input_share.h"
 #include "worker/parameter_set.h"
 
 namespace downpour {
@@ -70,6 +71,8 @@ class Schedule {
 
   bool idle() const { return !running_.has_value(); }
   bool waits_for_rows() const { return running_ && running_->waits; }
+  // Whether the device reads its examples for more than half of the time.
+  bool input_bounds_rate() const { return input_.bounds_rate(); }
   // The request that the device is at, where that is late; else empty.
   std::string Late(Time now, Duration patience) const;
   // Of what Receive returned; none: something else failed than the job's own code, or what it asks for.
@@ -113,6 +116,7 @@ class Schedule {
 
   HeldLease* LeaseToCompute();
   std::optional<std::pair<LeaseId, Step>> StepAfter(const HeldLease& lease, Step step);
+  std::optional<LeaseId> LeaseBehind(const HeldLease& lease);
   void BeginNext(Time now, Effects& effects);
   void BeginEvaluation(Time now, Effects& effects);
   bool HasRowsFor(const RowsFor& wanted, Time now, Effects& effects);
@@ -146,6 +150,7 @@ class Schedule {
   uint64_t needed_pull_ = 0;  // a step's parameters are of this pull or a later one
   std::optional<Time> pulling_since_;
   LastTwo pulls_, steps_;
+  InputShare input_;
   Duration longest_{};  // of the requests to the device that are answered
 };
 

@@ -9,6 +9,7 @@
 #include "job/job_file.h"
 #include "job/plan_check.h"
 #include "runtime/exit_code.h"
+#include "runtime/input_bound.h"
 #include "runtime/plan.h"
 #include "schema/text.h"
 #include "worker/code_fetch.h"
@@ -318,13 +319,13 @@ std::string WorkerRole::Impl::WaitingFor() const {
   if (epilogue_.active()) return "the rest of its program to end";
   if (!data_) return preparing_;
   if (!ready()) return "the placement of the parameters";
-  const Duration patience = CodePatience(job_.scheduling.max_running_time);
-  const bool may_hang = !job_.python.module.empty();  // others are slow, but never do
-  const std::string late = may_hang ? schedule_->Late(now_, patience) : "";
-  if (!late.empty()) return absl::StrCat("its Python code to compute ", late);
+  const std::string late = schedule_->Late(now_, CodePatience(job_.scheduling.max_running_time));
+  if (!late.empty() && !job_.python.module.empty()) return absl::StrCat("its Python code to compute ", late);
+  // A store may hang; a device is slow, but never does.
+  if (!late.empty() && job_.data.has_records()) return absl::StrCat("its data, or its device, to end ", late);
   const std::string by = exchange_->Owing();
   if (schedule_->waits_for_rows()) return absl::StrCat("rows of tables", by.empty() ? "" : " from ", by);
-  if (!schedule_->idle()) return "";
+  if (!schedule_->idle()) return schedule_->input_bounds_rate() ? kReadsMostOfTheTime : "";
   if (exchange_->leases().empty()) return "work";
   if (exchange_->fresh()) return absl::StrCat("pushes to be acknowledged", by.empty() ? "" : " by ", by);
   return absl::StrCat("parameters", by.empty() ? "" : " from ", by);

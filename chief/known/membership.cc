@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/input_bound.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
 
@@ -25,11 +26,10 @@ constexpr uint64_t kSomeParameters = uint64_t{64} << 10;
 constexpr int kOwnPauseShare = 4;
 
 // Those that add up over processes and their successors, beside kPushCounts.
-constexpr uint64_t TaskStats::*kOtherCounts[] = {&TaskStats::examples,           &TaskStats::messages_rejected,
-                                                 &TaskStats::handshakes_refused, &TaskStats::resident_bytes,
-                                                 &TaskStats::bytes_in,           &TaskStats::bytes_out,
-                                                 &TaskStats::table_rows,         &TaskStats::table_bytes,
-                                                 &TaskStats::keys_unborn};
+constexpr uint64_t TaskStats::*kOtherCounts[] = {
+    &TaskStats::examples,       &TaskStats::messages_rejected, &TaskStats::handshakes_refused,
+    &TaskStats::resident_bytes, &TaskStats::bytes_in,          &TaskStats::bytes_out,
+    &TaskStats::table_rows,     &TaskStats::table_bytes,       &TaskStats::keys_unborn};
 
 uint64_t LargestCount(const TaskStats& s) {
   const Staleness& d = s.staleness;
@@ -54,11 +54,12 @@ absl::Status CheckStats(const TaskStats& s) {
   return absl::OkStatus();
 }
 
-// Between two heartbeats. A worker that waits for nothing computes, however long its step takes; and however slow its
-// link is, parameters that arrive are progress.
+// Between two heartbeats. A worker that waits for nothing computes, or reads for its step, however long that takes; and
+// however slow its link is, parameters that arrive are progress.
 bool GotOn(TaskRole role, const TaskStats& before, const TaskStats& now) {
   if (now.steps > before.steps) return true;
-  return role == TaskRole::kWorker && (now.waiting_for.empty() || now.bytes_in >= before.bytes_in + kSomeParameters);
+  const bool is_at_work = now.waiting_for.empty() || now.waiting_for == kReadsMostOfTheTime;
+  return role == TaskRole::kWorker && (is_at_work || now.bytes_in >= before.bytes_in + kSomeParameters);
 }
 
 Refused Refuse(RefusalCode code, bool for_good, std::string why) { return {code, for_good, std::move(why)}; }
@@ -159,12 +160,13 @@ Task* Membership::ChooseTask(const Join& join, Refused* refusal) {
     ++wanted;
   }
   const char* remedy = join.role == TaskRole::kWorker ? "; downpour scale --workers changes their number" : "";
-  *refusal = join.index < 0 ? Refuse(RefusalCode::kNameTaken, false,
-                                     absl::StrCat("the job asks for ", wanted, " of kind ", kind,
-                                                  ", and all of them are there", remedy))
-                            : Refuse(RefusalCode::kNoSuchTask, true,
-                                     absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
-                                                  " of them, counted from 0"));
+  *refusal =
+      join.index < 0
+          ? Refuse(RefusalCode::kNameTaken, false,
+                   absl::StrCat("the job asks for ", wanted, " of kind ", kind, ", and all of them are there", remedy))
+          : Refuse(RefusalCode::kNoSuchTask, true,
+                   absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
+                                " of them, counted from 0"));
   return nullptr;
 }
 

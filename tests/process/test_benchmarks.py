@@ -17,6 +17,7 @@ SMALLEST = {
     "bench_checkpoint": ["--mib", "64", "--workers", "1", "--every", "8", "--rounds", "1", "--restores", "1"],
     "bench_data": ["--runs", "1", "--mib", "1", "--python", sys.executable],
     "bench_feed": ["--runs", "1"],
+    "bench_input": ["--runs", "1", "--rows", "2000"],
     "bench_predict": ["--runs", "1", "--seconds", "0.01", "--rows", "50000"],
     "bench_python_child": ["--runs", "1", "--steps", "2", "--python", sys.executable],
     "bench_slices": ["--runs", "1", "--slices", "50"],

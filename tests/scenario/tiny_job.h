@@ -54,6 +54,14 @@ inline JobSpec TinyJobOf(const Command& command) {
     job.training.lease_batches = 1;
   }
   job.data.train.images = command.Text("images", job.data.train.images);
+  if (command.Has("records")) {  // which have two numbers each
+    job.model.inputs = {{"x", {2}, {"a", "b"}}};
+    job.data = {.format = kCsvFormat};
+    job.data.train.files = {"/a.csv"};
+    job.data.columns = {{.name = "a", .from = {"a"}}, {.name = "b", .from = {"b"}}};
+    job.data.label.column = "y";
+    job.data.block_examples = 128;
+  }
   if (command.Has("python")) {  // of the same slices
     job.python = {.module = "task", .sha256 = Sha256Of({TinyCode()}), .bytes = kCodeBlockBytes + 5, .args = {}};
     job.model = {.inputs = {},

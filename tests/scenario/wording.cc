@@ -121,9 +121,11 @@ std::string Loads(const SliceValues& updates) {
 
 // The lease's next step goes without saying.
 std::string Next(const TrainStep& step) {
-  if (!step.next) return " then nothing";
+  const std::string behind = step.lease_behind ? absl::StrCat(" before lease ", ToNumber(*step.lease_behind)) : "";
+  if (!step.next) return " then nothing" + behind;
   const auto& [lease, number] = *step.next;
-  return lease == step.lease && number == step.step + 1 ? "" : absl::StrCat(" then ", ToNumber(lease), "/", number);
+  const bool goes_on = lease == step.lease && number == step.step + 1;
+  return (goes_on ? "" : absl::StrCat(" then ", ToNumber(lease), "/", number)) + behind;
 }
 
 struct EffectWords {

@@ -220,6 +220,7 @@ std::vector<std::string> WorkerStage::Computed(const Command& command) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Evaluated{1, 1, 2}});
   }
   Gradients gradients{{}, true, 1, 1};
+  gradients.reading = std::chrono::milliseconds(command.Number("reading"));
   for (const Slice& slice : TinyGrid().slices) {
     if (command.Text("missing") != absl::StrCat(ToNumber(slice.id)))
       gradients.slices.emplace_back(slice.id, Zeros(slice.id));

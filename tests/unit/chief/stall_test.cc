@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "chief/known/progress.h"
+#include "runtime/input_bound.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -67,6 +68,15 @@ TEST_F(StallTest, AWarningOfBeforeIsNotTheReason) {
   EXPECT_EQ(cluster.Status()["waits"][0]["why"], "");
   EXPECT_EQ(cluster.TaskStatus("worker-0")["warning"], "it has other worries");
   EXPECT_GE(cluster.TaskStatus("worker-0")["warningAgeSeconds"], 5);
+}
+
+TEST_F(StallTest, AWorkerThatReadsForItsStepMovesHoweverLongThatTakes) {
+  cluster.Finish(cluster.worker[0], LeaseId{0});
+  BothWait(kReadsMostOfTheTime);
+  cluster.Wait(6 * kStallTime);
+  EXPECT_EQ(Stalled(), "");
+  EXPECT_THAT(cluster.Status()["waits"], IsEmpty());
+  EXPECT_EQ(cluster.TaskStatus("worker-0")["waitingFor"], kReadsMostOfTheTime);
 }
 
 TEST_F(StallTest, AWorkerThatComputesMovesHoweverLongItsStepTakes) {

@@ -96,6 +96,25 @@ TEST_F(RecordDatasetTest, ThreadsReadTheSame) {
   EXPECT_EQ(read[0][2999], 5998);
 }
 
+TEST_F(RecordDatasetTest, WhatIsReadAheadIsReadAsWithout) {
+  folder_.Write("a.csv", Rows(0, 5000));
+  std::string bad = Rows(5000, 5400);
+  bad.replace(bad.find("5300"), 4, "5e3x");
+  folder_.Write("b.csv", bad);
+  const auto data = Open({"a.csv", "b.csv"}).value();
+  std::vector<uint64_t> ids(5400);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::shuffle(ids.begin(), ids.end(), std::mt19937(1));
+  std::vector<uint64_t> beyond = ids;
+  beyond.push_back(5400);
+  data->ReadAhead(beyond);
+  EXPECT_THAT(std::string(Labels(*data, ids).status().message()), HasSubstr("b.csv:302: ")) << "told by who reads it";
+  std::erase_if(ids, [](uint64_t id) { return id >= 5000; });
+  data->ReadAhead(ids);
+  const std::vector<int64_t> labels = Labels(*data, ids).value();
+  for (size_t i = 0; i < ids.size(); ++i) ASSERT_EQ(labels[i], static_cast<int64_t>(2 * ids[i]));
+}
+
 TEST_F(RecordDatasetTest, CopiesHaveTheSameFingerprintWhereverTheyLie) {
   folder_.Write("one/a.csv", Rows(0, 1000));
   folder_.Write("two/other.csv.gz", Packed(Rows(0, 1000)));
