@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -61,11 +62,27 @@ absl::Status Wrong(const std::string& field, const FieldValue& value, const std:
       absl::StrCat("field ", Quoted(field), ": ", Quoted(FieldWord(value, &buffer)), " ", what));
 }
 
+// A number stays what it is.
+bool IsPlain(const ColumnSpec& spec) {
+  return !spec.least && !spec.most && !spec.log && spec.mean == 0 && spec.deviation == 1;
+}
+
 double Transformed(const ColumnSpec& spec, double x) {
   if (spec.least) x = std::max(x, *spec.least);
   if (spec.most) x = std::min(x, *spec.most);
   if (spec.log) x = std::copysign(std::log1p(std::abs(x)), x);
   return (x - spec.mean) / spec.deviation;
+}
+
+// Whether all are finite, as floats. Without branches, so that several are taken at a time.
+bool CopyFinite(FieldList from, absl::Span<float> to) {
+  constexpr uint32_t kExponent = 0x7f800000;  // all of it set: infinite, or no number
+  uint32_t largest = 0;
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i] = static_cast<float>(from[i]);
+    largest = std::max(largest, std::bit_cast<uint32_t>(to[i]) & kExponent);
+  }
+  return largest != kExponent;
 }
 
 }  // namespace
@@ -86,7 +103,11 @@ ColumnReader::ColumnReader(const DataSpec& data)
     Places& words = words_.emplace_back();
     for (const std::string& word : spec.vocabulary) words.emplace(word, static_cast<int64_t>(words.size()));
   }
-  if (!label_.is_there()) return;
+  if (label_.is_there()) AddLabel();
+  for (size_t column = 0; column < columns_.size(); ++column) from_text_.push_back(WayOf(column));
+}
+
+void ColumnReader::AddLabel() {
   std::vector<size_t>& label_from = from_.emplace_back();
   for (const std::string& field : label_.fields()) label_from.push_back(PlaceOf(field));
   for (size_t i = 0; i < label_.classes.size(); ++i) {
@@ -113,6 +134,19 @@ size_t ColumnReader::PlaceOf(const std::string& field) {
   return fields_.size() - 1;
 }
 
+ColumnReader::FromText ColumnReader::WayOf(size_t column) const {
+  using Way = FromText::Way;
+  FromText from{.field = from_[column].front()};
+  if (column >= specs_.size() || from_[column].size() > 1) return from;
+  const ColumnSpec& spec = specs_[column];
+  if (spec.kind == ColumnKind::kHash) from.way = Way::kHash;
+  if (spec.kind == ColumnKind::kVocabulary) from.way = Way::kVocabulary;
+  if (spec.kind == ColumnKind::kNumber && spec.numbers == 1 && decimal_ == '.') {
+    from.way = IsPlain(spec) ? Way::kNumber : Way::kTransformed;
+  }
+  return from;
+}
+
 std::vector<ColumnValues> ColumnReader::Room(size_t examples) const {
   std::vector<ColumnValues> room(columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
@@ -131,6 +165,35 @@ absl::Status ColumnReader::Take(absl::Span<const FieldValue> values, size_t row,
     if (absl::Status status = TakeOne(i, values, row, &(*to)[i]); !status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+bool ColumnReader::TakeTexts(absl::Span<const std::string_view> texts, absl::Span<FieldValue> scratch, size_t row,
+                             std::vector<ColumnValues>* to) const {
+  using Way = FromText::Way;
+  for (size_t column = 0; column < columns_.size(); ++column) {
+    const auto [way, field] = from_text_[column];
+    const std::string_view text = texts[field];
+    ColumnValues& values = (*to)[column];
+    if (way == Way::kOther) {
+      for (const size_t place : from_[column]) scratch[place] = texts[place];
+      if (!TakeOne(column, scratch, row, &values).ok()) return false;
+    } else if (way == Way::kHash) {
+      const auto categories = static_cast<uint64_t>(std::max<int64_t>(1, specs_[column].hash));
+      const std::string_view word = IsMissing(text) ? std::string_view() : text;
+      std::get<std::vector<int64_t>>(values)[row] = static_cast<int64_t>(HashWord(word) % categories);
+    } else if (way == Way::kVocabulary) {
+      const auto found = words_[column].find(text);
+      const int64_t other = specs_[column].categories() - 1;
+      std::get<std::vector<int64_t>>(values)[row] = found == words_[column].end() ? other : found->second;
+    } else {
+      const std::optional<double> number = NumberIn(text);
+      if (!number) return false;
+      const auto narrow = static_cast<float>(way == Way::kNumber ? *number : Transformed(specs_[column], *number));
+      if (!std::isfinite(narrow)) return false;
+      std::get<std::vector<float>>(values)[row] = narrow;
+    }
+  }
+  return true;
 }
 
 // Label and weight stand behind the columns.
@@ -208,7 +271,7 @@ bool ColumnReader::TakePlainNumbers(size_t column, const FieldColumn& field, siz
   }
   if (spec.kind != ColumnKind::kNumber) return false;
   std::vector<float>& floats = std::get<std::vector<float>>(*to);
-  const bool is_plain = !spec.least && !spec.most && !spec.log && spec.mean == 0 && spec.deviation == 1;
+  const bool is_plain = IsPlain(spec);
   bool are_finite = true;
   const auto take = [&](const auto& numbers) {
     for (size_t row = 0; row < rows; ++row) {
@@ -236,7 +299,8 @@ absl::Status ColumnReader::TakeNumbers(const ColumnSpec& spec, const FieldValue&
     return Wrong(field, value,
                  absl::StrCat("is not what column ", Quoted(spec.name), " takes, whose width is ", to.size()));
   }
-  const bool is_plain = !spec.least && !spec.most && !spec.log && spec.mean == 0 && spec.deviation == 1;
+  const bool is_plain = IsPlain(spec);
+  if (is_plain && list != nullptr && CopyFinite(numbers, to)) return absl::OkStatus();
   for (size_t i = 0; i < to.size(); ++i) {
     double number = numbers[is_filled ? 0 : i];
     if (std::isnan(number)) {

@@ -21,6 +21,7 @@ constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kSeparatorLine = "sep=";  // and the separator, by which spreadsheets begin
 constexpr std::array<char, 4> kSeparators = {',', ';', '\t', '|'};
+constexpr size_t kLineEndLooked = size_t{1} << 16;
 constexpr size_t kGuessedFrom = 200;               // records,
 constexpr size_t kGuessedBytes = size_t{1} << 20;  // or as many as have so many bytes
 
@@ -212,6 +213,20 @@ bool HasHeader(const Beginning& beginning) {
          std::none_of(names.begin(), names.end(), is_other);
 }
 
+// Old spreadsheets ended lines with CR alone, so that all would be one record.
+absl::Status CheckLineEnds(const ByteSource& source) {
+  ByteStream stream(source);
+  std::string beginning(kLineEndLooked, '\0');
+  const absl::StatusOr<size_t> got = stream.Read({reinterpret_cast<uint8_t*>(beginning.data()), beginning.size()});
+  if (!got.ok()) return got.status();
+  beginning.resize(*got);
+  const size_t end = beginning.find('\r');
+  const bool is_alone = end < beginning.size() - 1 && beginning.find('\n') == std::string::npos;
+  if (beginning.empty() || end == std::string::npos || !is_alone) return absl::OkStatus();
+  return absl::InvalidArgumentError(source.name() +
+                                    ": its lines end with CR alone; write LF in their place, as by tr '\\r' '\\n'");
+}
+
 // A preamble is none of the columns.
 Beginning WithoutOdd(Beginning beginning) {
   std::erase_if(beginning.records, [&](const auto& record) { return record.size() != beginning.fields; });
@@ -221,6 +236,7 @@ Beginning WithoutOdd(Beginning beginning) {
 }  // namespace
 
 absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::optional<char> separator) {
+  if (absl::Status status = CheckLineEnds(source); !status.ok()) return status;
   CsvDialect dialect;
   Beginning best;
   absl::Status first_error;
@@ -244,20 +260,49 @@ absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::option
   return dialect;
 }
 
-std::string_view TrimmedField(std::string_view text) {
-  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 bool IsMissing(std::string_view field) {
   static constexpr std::string_view kWords[] = {"",     "?",    "NA",   "N/A",  "n/a",  "NaN",  "nan",
                                                 "-nan", "-NaN", "#N/A", "null", "NULL", "None", "<NA>"};
   constexpr size_t kLongest = 4;  // so that most words need no comparing
-  return field.size() <= kLongest && std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
+  if (field.empty()) return true;
+  constexpr std::string_view kFirst = "?Nn-#<";
+  if (field.size() > kLongest || kFirst.find(field.front()) == std::string_view::npos) return false;
+  return std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
 }
 
+namespace {
+
+// A number without an exponent and of few characters, as most are; nothing: it is another one, or none. Beside a point
+// there are 15 digits at most. So they and the power of ten are exact, and their quotient is the nearest double
+// (Clinger 1990). A whole number is rounded once.
+std::optional<double> PlainNumber(std::string_view field) {
+  static constexpr double kPowers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  const bool is_negative = field.starts_with('-');
+  if (is_negative) field.remove_prefix(1);
+  if (field.size() > std::size(kPowers)) return std::nullopt;
+  uint64_t all = 0;
+  size_t digits = 0, before_point = field.size();
+  for (size_t i = 0; i < field.size(); ++i) {
+    const auto digit = static_cast<unsigned>(field[i] - '0');
+    if (digit <= 9) {
+      all = all * 10 + digit;
+      ++digits;
+    } else if (field[i] == '.' && before_point == field.size()) {
+      before_point = i;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (digits == 0) return std::nullopt;
+  const double number = static_cast<double>(all) / kPowers[digits - std::min(digits, before_point)];
+  return is_negative ? -number : number;
+}
+
+}  // namespace
+
 std::optional<double> NumberIn(std::string_view field, char decimal) {
+  if (const std::optional<double> plain = decimal == '.' ? PlainNumber(field) : std::nullopt) return plain;
   std::string with_point;
   if (decimal == ',') {
     if (field.find('.') != std::string_view::npos) return std::nullopt;

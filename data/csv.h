@@ -85,7 +85,12 @@ struct CsvDialect {
 absl::StatusOr<CsvDialect> GuessCsvDialect(const ByteSource& source, std::optional<char> separator = std::nullopt);
 
 // Without blanks at both ends.
-std::string_view TrimmedField(std::string_view text);
+inline std::string_view TrimmedField(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
 // Whether a field stands for no value: nothing, ?, and the words that pandas takes so (NA, NaN, null and others).
 bool IsMissing(std::string_view field);
 // Finite. `decimal`: what stands before the fraction, '.' or ','.

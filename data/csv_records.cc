@@ -12,9 +12,12 @@
 namespace downpour {
 namespace {
 
+constexpr size_t kShown = 64;  // bytes of a name, in an error
+
 struct Layout {
   char separator = ',';
   std::vector<std::string> fields;
+  std::vector<std::string> first;  // record, where that was taken for values, though nobody said so
 };
 
 absl::Status WrongCount(size_t count, size_t of_most) {
@@ -40,23 +43,34 @@ class CsvRecordReader final : public RecordReader {
     return absl::OkStatus();
   }
 
+  bool ReadTexts(std::string_view record, absl::Span<std::string_view> texts) override {
+    return record.find('"') == std::string_view::npos && Split(record, texts) == count_;
+  }
+
  private:
   // No quote is in it.
   absl::Status ReadPlain(std::string_view record, absl::Span<FieldValue> values) {
+    const size_t fields = Split(record, values);
+    return fields == count_ ? absl::OkStatus() : WrongCount(fields, count_);
+  }
+
+  // How many fields it has. Most have few bytes, so they are looked at here, and not by a call for each.
+  template <typename Value>
+  size_t Split(std::string_view record, absl::Span<Value> values) const {
     if (record.ends_with('\n')) record.remove_suffix(1);
     if (record.ends_with('\r')) record.remove_suffix(1);
     auto next = wanted_.begin();
-    size_t place = 0;
-    for (size_t begin = 0;; ++place) {
-      const size_t found = record.find(separator_, begin);
-      const size_t end = std::min(found, record.size());
+    const char* begin = record.data();
+    const char* const end = begin + record.size();
+    for (size_t place = 0;; ++place) {
+      const char* stop = begin;
+      while (stop != end && *stop != separator_) ++stop;
       for (; next != wanted_.end() && next->first == place; ++next) {
-        values[next->second] = TrimmedField(record.substr(begin, end - begin));
+        values[next->second] = TrimmedField({begin, static_cast<size_t>(stop - begin)});
       }
-      if (found == std::string_view::npos) break;
-      begin = end + 1;
+      if (stop == end) return place + 1;
+      begin = stop + 1;
     }
-    return place + 1 == count_ ? absl::OkStatus() : WrongCount(place + 1, count_);
   }
 
   const char separator_;
@@ -96,7 +110,12 @@ class CsvRecordFile final : public RecordFile {
     std::vector<size_t> places;
     for (const std::string& name : wanted) {
       const auto found = std::find(layout_.fields.begin(), layout_.fields.end(), name);
-      if (found == layout_.fields.end()) return NoSuchField(name_, name, layout_.fields);
+      if (found == layout_.fields.end()) return NoField(name);
+      if (std::find(found + 1, layout_.fields.end(), name) != layout_.fields.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(name_, ": two fields are called '", OneLine(name, kShown),
+                         "': give all fields names of their own in data.fields, with data.header: true"));
+      }
       places.push_back(static_cast<size_t>(found - layout_.fields.begin()));
     }
     return std::make_unique<CsvRecordReader>(layout_, places);
@@ -104,6 +123,14 @@ class CsvRecordFile final : public RecordFile {
   absl::StatusOr<std::vector<std::string>> FieldsOf(std::string_view) const override { return layout_.fields; }
 
  private:
+  absl::Status NoField(const std::string& name) const {
+    if (std::find(layout_.first.begin(), layout_.first.end(), name) == layout_.first.end()) {
+      return NoSuchField(name_, name, layout_.fields);
+    }
+    return absl::NotFoundError(absl::StrCat(name_, " has '", OneLine(name, kShown),
+                                            "' in its first record, which was not taken for the fields' names; if it "
+                                            "has them, say data.header: true"));
+  }
   bool IsEmpty(std::string_view line) const {
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line.find(layout_.separator) == std::string_view::npos && TrimmedField(line).empty();
@@ -135,8 +162,13 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenCsvRecords(const DataSpec& data,
   std::vector<std::string_view> fields;
   // Whoever names the fields says that no header does, unless it is said.
   bool awaits_header = data.header.value_or(dialect->has_header && data.fields.empty());
-  Layout layout{dialect->separator, awaits_header ? data.fields : NumberedFields(count)};
+  Layout layout{dialect->separator, awaits_header ? data.fields : NumberedFields(count), {}};
   if (!data.fields.empty()) layout.fields = data.fields;
+  if (!awaits_header && !data.header && data.fields.empty()) {
+    if (CsvReader first(source, dialect->separator); first.Next(&fields).ok()) {
+      layout.first.assign(fields.begin(), fields.end());
+    }
+  }
   while (awaits_header) {
     const absl::StatusOr<bool> more = reader.Next(&fields);
     if (!more.ok()) return more.status();

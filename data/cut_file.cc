@@ -51,6 +51,16 @@ absl::StatusOr<std::vector<ColumnValues>> CutFile::Decode(const ColumnReader& co
   if (!reader.ok()) return reader.status();
   std::vector<ColumnValues> values = columns.Room(piece.records);
   std::vector<FieldValue> fields(columns.fields().size());
+  std::vector<std::string_view> texts(fields.size());
+  const auto take = [&](std::string_view record, uint32_t row) {
+    if ((*reader)->ReadTexts(record, absl::MakeSpan(texts)) &&
+        columns.TakeTexts(texts, absl::MakeSpan(fields), row, &values)) {
+      return absl::OkStatus();
+    }
+    std::fill(fields.begin(), fields.end(), FieldValue());
+    const absl::Status read = (*reader)->Read(record, absl::MakeSpan(fields));
+    return read.ok() ? columns.Take(fields, row, &values) : read;
+  };
   uint32_t row = 0;
   size_t at = 0;
   while (at < text.size()) {
@@ -59,10 +69,7 @@ absl::StatusOr<std::vector<ColumnValues>> CutFile::Decode(const ColumnReader& co
     // What its checksum holds was cut before; so only an index that lies has another number of records.
     if (!cut.ok() || cut->bytes == 0 || (cut->is_record && row == piece.records)) break;
     if (cut->is_record) {
-      std::fill(fields.begin(), fields.end(), FieldValue());
-      absl::Status read = (*reader)->Read(rest.substr(0, cut->bytes), absl::MakeSpan(fields));
-      if (read.ok()) read = columns.Take(fields, row, &values);
-      if (!read.ok()) {
+      if (absl::Status read = take(rest.substr(0, cut->bytes), row); !read.ok()) {
         const auto lines = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n');
         const uint64_t line = piece.line == 0 ? 0 : piece.line + static_cast<uint64_t>(lines);
         read = bad(piece.first + row, AtPlace(RecordPlace(path(), piece.offset + at, line), read));

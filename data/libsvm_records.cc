@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -67,11 +66,9 @@ absl::StatusOr<bool> TakePair(std::string_view* rest, Pair* pair) {
   const char* const end = word.data() + word.size();
   const auto [colon, no_index] = std::from_chars(word.data(), end, pair->index);
   if (no_index != std::errc() || colon == end || *colon != ':') return Wrong(word, "is no index:value");
-  const char* const begin = colon + 1 + (end - colon > 2 && colon[1] == '+' && colon[2] != '-' ? 1 : 0);
-  const auto [behind, no_number] = std::from_chars(begin, end, pair->value);
-  if (no_number != std::errc() || behind != end || !std::isfinite(pair->value)) {
-    return Wrong(word, "has no finite number as its value");
-  }
+  const std::optional<double> value = NumberIn({colon + 1, end});
+  if (!value) return Wrong(word, "has no finite number as its value");
+  pair->value = *value;
   return true;
 }
 

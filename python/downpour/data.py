@@ -318,7 +318,7 @@ cifar100 = _reads("cifar100", "The binary version of CIFAR-100.")
 
 def idx(images: Path, labels: Path, *, tool: Optional[Path] = None) -> Rows:
     """Images and labels as MNIST has them, packed by gzip or not. A row of the matrix has pixels from 0 to 1."""
-    train = {"images": os.fspath(images), "labels": os.fspath(labels)}
+    train = {"images": _path(images), "labels": _path(labels)}
     return Rows({"format": "idx", "train": train}, "classes", None, tool)
 
 
@@ -335,13 +335,37 @@ def _records(
 ) -> Rows:
     if isinstance(columns, (str, Mapping)):
         raise TrainingError(f"columns is {kind_of(columns)}: give a list of names, or of dicts as a job file has them")
-    several = [files] if isinstance(files, (str, os.PathLike)) else files
     data = {
         "format": form,
-        "train": [os.fspath(file) for file in several],
-        "columns": [{"name": column} if isinstance(column, str) else dict(column) for column in columns],
+        "train": [_path(file) for file in ([files] if isinstance(files, (str, os.PathLike)) else _listed(files))],
+        "columns": [_column(column) for column in columns],
         "label": label,
         "skip": skip,
         **how,
     }
     return Rows({key: value for key, value in data.items() if value is not None}, labels, matrix, tool)
+
+
+def _column(column: Any) -> dict:
+    if isinstance(column, str):
+        return {"name": column}
+    if isinstance(column, Mapping):
+        return dict(column)
+    raise TrainingError(f"a column is {kind_of(column)}: give its name, or a dict as a job file has it")
+
+
+def _listed(files: Any) -> list:
+    if isinstance(files, bytes) or not hasattr(files, "__iter__"):
+        raise TrainingError(f"files is {kind_of(files)}: give a path, an address, or a list of those")
+    return list(files)
+
+
+def _path(file: Any) -> str:
+    if not isinstance(file, (str, os.PathLike)):
+        raise TrainingError(f"a file is {kind_of(file)}: give its path as text, or its address")
+    path = os.fspath(file)
+    try:
+        str(path, "utf-8") if isinstance(path, bytes) else path.encode()
+    except UnicodeError:
+        raise TrainingError(f"the path {path!r} is not UTF-8: give the file another name, or a link to it") from None
+    return path if isinstance(path, str) else path.decode()

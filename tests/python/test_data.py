@@ -72,6 +72,32 @@ class DataTest(unittest.TestCase):
             rows.batch([0, 1])
         self.same(rows.batch([3, 4])[0], [[50, 40], [60, 50]])
 
+    def test_what_is_no_file_or_column_is_named(self):
+        for files, columns, said in [
+            (3, ["age"], "files is an int: give a path, an address, or a list of those"),
+            ([3], ["age"], "a file is an int: give its path as text, or its address"),
+            (b"a.csv", ["age"], "files is a bytes: give a path"),
+            ("n\udce9.csv", ["age"], "the path .* is not UTF-8: give the file another name, or a link to it"),
+            ("a.csv", [3], "a column is an int: give its name, or a dict as a job file has it"),
+            ("a.csv", [None], "a column is a NoneType"),
+        ]:
+            with self.subTest(said), self.assertRaisesRegex(downpour.TrainingError, said):
+                data.csv(files, columns, tool=TOOL)
+        rows = data.csv(self.folder.glob("p*.csv"), ["age"], INCOME, tool=TOOL)
+        self.assertEqual(len(rows), 5)
+
+    def test_words_may_stand_in_files_of_their_own(self):
+        (self.folder / "jobs.txt").write_text("clerk\ncook\n")
+        (self.folder / "incomes.txt").write_text("high\nlow\n")
+        job = {"name": "job", "vocabulary": {"file": str(self.folder / "jobs.txt")}}
+        income = {"column": "income", "classes": {"file": str(self.folder / "incomes.txt")}}
+        inputs, labels = self.people([job], income).batch(range(5))
+        self.same(inputs["job"], [1, 0, 2, 1, 2])
+        self.same(labels, [1, 0, 1, 0, 1])
+        (self.folder / "jobs.txt").write_text("clerk\ncook\nclerk\n")
+        with self.assertRaisesRegex(downpour.ToolError, "line 3 of .*jobs.txt 'clerk' stands there twice"):
+            self.people([job])
+
     def test_numbers_are_one_matrix_in_the_order_that_is_asked_for(self):
         rows = self.people()
         self.assertEqual((len(rows), rows.width, rows.matrix), (5, 2, True))

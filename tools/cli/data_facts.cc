@@ -161,6 +161,11 @@ class DataLook {
       facts_.errors.push_back(PlacedAt(read_, key, std::string(status.message()), ""));
       return std::nullopt;
     }
+    if ((*data)->size() == 0) {
+      const char* const why = job_.data.skip > 0 ? "has no record that can be read" : "has no records";
+      facts_.errors.push_back(PlacedAt(read_, key, why, "name files with examples"));
+      return std::nullopt;
+    }
     const auto* labels = std::get_if<std::vector<int64_t>>(&values.back());
     if (key == "data.train") WarnOfWidth();
     if (labels != nullptr && !labels->empty()) CountClasses(*labels, absl::StrJoin(files.files, ", "), key);

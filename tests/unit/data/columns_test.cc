@@ -28,6 +28,21 @@ struct Outcome {
   std::string error;
 };
 
+// Where TakeTexts takes a row, it is as Take does.
+void ExpectTheSameOfTexts(const ColumnReader& reader, const std::vector<FieldValue>& fields, const absl::Status& taken,
+                          const std::vector<ColumnValues>& values) {
+  std::vector<std::string_view> texts;
+  for (const FieldValue& field : fields) {
+    if (const auto* text = std::get_if<std::string_view>(&field)) texts.push_back(*text);
+  }
+  if (texts.size() != fields.size()) return;
+  std::vector<ColumnValues> of_texts = reader.Room(1);
+  std::vector<FieldValue> scratch(fields.size());
+  if (!reader.TakeTexts(texts, absl::MakeSpan(scratch), 0, &of_texts)) return;
+  EXPECT_TRUE(taken.ok()) << taken;
+  EXPECT_EQ(of_texts, values);
+}
+
 Outcome Of(const ColumnSpec& column, std::vector<FieldValue> fields) {
   DataSpec data;
   data.columns = {column};
@@ -36,6 +51,7 @@ Outcome Of(const ColumnSpec& column, std::vector<FieldValue> fields) {
   fields.emplace_back("0"sv);
   std::vector<ColumnValues> values = reader.Room(1);
   const absl::Status taken = reader.Take(fields, 0, &values);
+  ExpectTheSameOfTexts(reader, fields, taken, values);
   if (!taken.ok()) return {0, std::string(taken.message())};
   return {std::visit([](const auto& all) { return static_cast<double>(all[0]); }, values[0]), ""};
 }
@@ -294,6 +310,47 @@ TEST(ColumnsTest, EachFieldIsAskedForOnce) {
   EXPECT_EQ(reader.fields(), (std::vector<std::string>{"x", "z"}));
   EXPECT_EQ(reader.columns().back(), (Column{"label", ColumnType::kInt64, 1, 2}));
   EXPECT_EQ(reader.columns().size(), 4u);
+}
+
+TEST(ColumnsTest, TextsAreTakenAsAllElseIs) {
+  DataSpec data;
+  data.columns = {Number("plain"), Number("scaled"), Number("hashed"), Number("word"),
+                  Number("cross"), Number("old"),    Number("key")};
+  data.columns[1].least = -2;
+  data.columns[1].deviation = 3;
+  data.columns[1].fill = 7;
+  data.columns[2].kind = ColumnKind::kHash;
+  data.columns[2].hash = 1000;
+  data.columns[3].kind = ColumnKind::kVocabulary;
+  data.columns[3].vocabulary = {"1", "NA", "x"};
+  data.columns[4].kind = ColumnKind::kHash;
+  data.columns[4].hash = 77;
+  data.columns[4].from = {"x", "z"};
+  data.columns[5].kind = ColumnKind::kBuckets;
+  data.columns[5].boundaries = {0, 5};
+  data.columns[6].kind = ColumnKind::kKey;
+  data.columns[6].key_is_text = true;
+  data.label.column = "y";
+  data.label.is_number = true;
+  data.weight = "w";
+  const ColumnReader reader(data);
+  ASSERT_EQ(reader.fields().size(), 4u);
+  const std::string_view texts[] = {"1", "-3.25", "", "NA", "x", "1e3", "1e99", "0", "+4", "?", "-0"};
+  size_t quick = 0;
+  for (const std::string_view x : texts) {
+    for (const std::string_view z : texts) {
+      for (const std::string_view y : texts) {
+        const std::vector<FieldValue> fields = {x, z, y, z};
+        std::vector<ColumnValues> values = reader.Room(1);
+        const absl::Status taken = reader.Take(fields, 0, &values);
+        ExpectTheSameOfTexts(reader, fields, taken, values);
+        std::vector<FieldValue> scratch(4);
+        std::vector<ColumnValues> of_texts = reader.Room(1);
+        quick += reader.TakeTexts(std::vector{x, z, y, z}, absl::MakeSpan(scratch), 0, &of_texts);
+      }
+    }
+  }
+  EXPECT_GT(quick, 100u) << "most rows are nothing special";
 }
 
 }  // namespace

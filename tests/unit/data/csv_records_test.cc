@@ -41,6 +41,23 @@ TEST(CsvRecordsTest, WantedFieldsComeInTheOrderInWhichTheyAreWanted) {
   EXPECT_THAT(scanned.places, ElementsAre("source:2", "source:4", "source:5"));
 }
 
+TEST(CsvRecordsTest, AFieldsNameIsItsOwn) {
+  EXPECT_EQ(Scan("a,b,a\n1,2,3\n", {"b"}).error, "");
+  EXPECT_EQ(Scan("a,b,a\n1,2,3\n", {"a"}).error,
+            "source: two fields are called 'a': give all fields names of their own in data.fields, with data.header: "
+            "true");
+  EXPECT_THAT(Scan("a,b,a\n1,2,3\n", {"z"}, Fields({"x", "y", "z"}, true)).records, ElementsAre("3"));
+}
+
+TEST(CsvRecordsTest, LinesThatEndWithCrAloneAreNamed) {
+  for (const char* text : {"a,b\r1,2\r3,4\r", "a\r1\r"}) {
+    EXPECT_THAT(Scan(text, {"a"}).error, HasSubstr("source: its lines end with CR alone")) << text;
+  }
+  EXPECT_EQ(Scan("a,b\r\n1,2\r\n", {"a"}).error, "");
+  EXPECT_EQ(Scan("a,b\n\"x\ry\",2\n", {"a"}).error, "");
+  EXPECT_EQ(Scan("\"x\r\ny\",2", {"c1"}).error, "") << "one record";
+}
+
 TEST(CsvRecordsTest, ALineEndInQuotesCutsNoRecord) {
   const ScannedRecords scanned = Scan("a;b\n\"x\ny\";1\n5\" disk;2\n  \n\"\";3\n", {"a", "b"});
   EXPECT_THAT(scanned.records, ElementsAre("x\ny|1", "5\" disk|2", "|3"));
@@ -54,6 +71,10 @@ TEST(CsvRecordsTest, FieldsAreNamedByTheSpecTheHeaderOrTheirPlaces) {
   EXPECT_THAT(Scan("p,q\n3,4\n", {"c0"}, Fields({}, false)).records, ElementsAre("p", "3"));
   EXPECT_EQ(Scan("p,q\n3,4\n", {"P_"}).error, "source has no field 'P_'; did you mean p?");
   EXPECT_EQ(Scan("p,q\n3,4\n", {"other"}).error, "source has no field 'other'; it has p, q");
+  EXPECT_EQ(Scan("p,q\n", {"q"}).error,
+            "source has 'q' in its first record, which was not taken for the fields' names; if it has them, say "
+            "data.header: true");
+  EXPECT_EQ(Scan("p,q\n", {"q"}, Fields({}, true)).error, "");
   EXPECT_EQ(Scan("p,q\n3,4\n", {"x"}, Fields({"x"})).error,
             "source: most records have 2 fields, but data.fields names 1");
 }

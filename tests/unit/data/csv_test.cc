@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -121,6 +126,33 @@ TEST(CsvFieldTest, Numbers) {
   EXPECT_EQ(IntegerIn("-7"), -7);
   for (const char* text : {"", "7.0", "9223372036854775808", " 7"}) EXPECT_EQ(IntegerIn(text), std::nullopt) << text;
   EXPECT_TRUE(IsMissing("NA") && IsMissing("") && IsMissing("?") && !IsMissing("0"));
+}
+
+// What std::from_chars says, which rounds to the nearest double.
+std::optional<double> NearestTo(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_one = error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
+  return is_one ? std::optional(number) : std::nullopt;
+}
+
+TEST(CsvFieldTest, NumbersAreTheNearestDoubles) {
+  std::vector<std::string> texts = {"",   "-",   ".",     "-.",  "-0",   "0.0", "-0.0", ".5", "5.",  "-.25", "1.2.3",
+                                    "1-", "--1", "00012", "1e5", "1E-7", "0x1", "1,5",  " 1", "+-1", "+7.5"};
+  std::mt19937_64 draw(1);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text = draw() % 3 == 0 ? "-" : "";
+    const size_t digits = draw() % 20, point = draw() % 22;
+    for (size_t at = 0; at < digits; ++at) absl::StrAppend(&text, at == point ? "." : "", draw() % 10);
+    texts.push_back(text);
+  }
+  for (const std::string& text : texts) {
+    const std::optional<double> number = NumberIn(text), nearest = NearestTo(text);
+    ASSERT_EQ(number.has_value(), nearest.has_value()) << text;
+    if (!number) continue;
+    ASSERT_EQ(std::bit_cast<uint64_t>(*number), std::bit_cast<uint64_t>(*nearest)) << text;
+  }
 }
 
 }  // namespace

@@ -46,6 +46,19 @@ TEST(Check, AFieldThatAFileLacksIsAnErrorAndNotAnAbsentFile) {
   }
 }
 
+TEST(Check, DataWithoutAnExampleAreAnError) {
+  const std::string dir = FreshFolder("check_empty");
+  PutFile(dir + "/job.yaml",
+          "name: c\ndata: {format: csv, header: true, train: t, label: y, columns: [x], skip: 3}\n"
+          "model: {inputs: [{name: r, columns: all}], layers: [{dense: {units: 2}}]}\n");
+  for (const char* text : {"x,y\n", "x,y\na,0\nb,1\n"}) {
+    PutFile(dir + "/t", text);
+    const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+    EXPECT_EQ(outcome.code, kExitBadJobFile) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr("data.train: has no record that can be read")) << text;
+  }
+}
+
 TEST(Check, AFaultOfTheColumnsLeavesAModelOfUnknownWidth) {
   const std::string dir = FreshFolder("check_columns");
   PutFile(dir + "/job.yaml",
