@@ -53,11 +53,6 @@ absl::StatusOr<EarlierJob> EarlierJob::Match(const JobSpec& job, Checkpoint from
   EarlierJob earlier;
   earlier.job_ = job;
   earlier.from_ = std::move(from);
-  if (job.model.is_own()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        job.model.initialize_from,
-        " is a folder, and a job of Python code begins with the values that its model has: load them there"));
-  }
   absl::StatusOr<SliceGrid> grid = GridOf(job.model);
   if (!grid.ok()) return grid.status();
   earlier.grid_ = *std::move(grid);
@@ -135,18 +130,30 @@ std::string EarlierJob::Note() const {
 }
 
 absl::Status EarlierJob::Stage(const std::string& job_dir) const {
-  return StageInitial(job_dir, [this](const std::string& folder) { return Write(folder); });
+  const absl::StatusOr<OwnValues> own = OpenOwnValues(job_dir);
+  if (!own.ok()) return own.status();
+  return StageInitial(job_dir, [&](const std::string& folder) { return Write(folder, *own); });
 }
 
-absl::StatusOr<Manifest> EarlierJob::Write(const std::string& folder) const {
+absl::StatusOr<EarlierJob::OwnValues> EarlierJob::OpenOwnValues(const std::string& job_dir) const {
+  const bool all_come_along = std::none_of(variables_.begin(), variables_.end(), [](const auto& at) { return !at; });
+  if (!job_.model.is_own() || all_come_along) return OwnValues();
+  JobSpec of_code = job_;
+  of_code.model.initialize_from = OwnValuesPath(job_dir);
+  absl::StatusOr<InitialValuesFile> file = InitialValuesFile::Open(of_code);
+  if (!file.ok()) return file.status();
+  return OwnValues(*std::move(file));
+}
+
+absl::StatusOr<Manifest> EarlierJob::Write(const std::string& folder, const OwnValues& own) const {
   Manifest manifest;
   manifest.job = CanonicalJob(job_);
-  if (absl::Status status = WriteVariables(folder, &manifest); !status.ok()) return status;
+  if (absl::Status status = WriteVariables(folder, own, &manifest); !status.ok()) return status;
   if (absl::Status status = WriteBuckets(folder, &manifest); !status.ok()) return status;
   return manifest;
 }
 
-absl::StatusOr<SliceState> EarlierJob::StateOf(const Slice& slice) const {
+absl::StatusOr<SliceState> EarlierJob::StateOf(const Slice& slice, const OwnValues& own) const {
   const std::optional<uint32_t> variable = variables_[slice.variable];
   SliceState state;
   if (variable) {
@@ -168,7 +175,11 @@ absl::StatusOr<SliceState> EarlierJob::StateOf(const Slice& slice) const {
     }
   } else {
     state.values = Payload::Allocate(static_cast<size_t>(slice.bytes()));
-    InitialValues(job_.seed, grid_, slice.id, state.values.mutable_floats().data());
+    const absl::Span<float> values = state.values.mutable_floats();
+    if (!own) InitialValues(job_.seed, grid_, slice.id, values.data());
+    absl::Status read;
+    if (own) read = own->Read(grid_.variables[slice.variable].name, slice.offset, values);
+    if (!read.ok()) return read;
   }
   state.slice = slice.id;
   const auto slots = static_cast<size_t>(SlotCount(job_.training));
@@ -176,11 +187,11 @@ absl::StatusOr<SliceState> EarlierJob::StateOf(const Slice& slice) const {
   return state;
 }
 
-absl::Status EarlierJob::WriteVariables(const std::string& folder, Manifest* manifest) const {
+absl::Status EarlierJob::WriteVariables(const std::string& folder, const OwnValues& own, Manifest* manifest) const {
   RecordFile file(folder, kVariablesFile);
   for (const Slice& slice : grid_.slices) {
     if (grid_.IsBucket(slice.id)) break;
-    const absl::StatusOr<SliceState> state = StateOf(slice);
+    const absl::StatusOr<SliceState> state = StateOf(slice, own);
     if (!state.ok()) return state.status();
     const std::vector<Payload> blocks = EncodeRecord(*state);
     manifest->records.push_back({slice.id, 0, file.bytes(), RecordBytes(blocks), RecordChecksum(blocks)});
@@ -306,6 +317,9 @@ absl::StatusOr<std::string> StageFromEarlierJob(const JobSpec& job, const std::s
       absl::StatusOr<EarlierJob> earlier =
           opened.ok() ? EarlierJob::Match(job, *std::move(opened)) : absl::StatusOr<EarlierJob>(opened.status());
       if (opened.ok() && !earlier.ok()) return earlier.status();
+      // What the code has said is no checkpoint's fault.
+      const absl::Status own = earlier.ok() ? earlier->OpenOwnValues(job_dir).status() : absl::OkStatus();
+      if (!own.ok()) return own;
       absl::Status status = earlier.ok() ? earlier->Stage(job_dir) : earlier.status();
       if (status.ok()) return earlier->Note() + passed_over;
       if (newest.ok()) newest = status;

@@ -13,12 +13,12 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "checkpoint/earlier_job.h"
 #include "chief/chief_role.h"
 #include "chief/folder/journal.h"
 #include "chief/folder/sealed_copies.h"
 #include "chief/status.h"
 #include "chief/status_metrics.h"
-#include "checkpoint/earlier_job.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/exit_code.h"
 #include "runtime/http/status_server.h"
@@ -121,11 +121,11 @@ bool BeginsAnew(const std::string& folder) {
 // file, or the file that it names, is to blame.
 std::optional<int> StageWhatItBeginsWith(const downpour::JobSpec& job, const std::string& folder) {
   if (job.model.initialize_from.empty() || !BeginsAnew(folder)) return std::nullopt;
-  const absl::StatusOr<std::string> note = downpour::BeginsWithEarlierJob(job)
-                                               ? downpour::StageFromEarlierJob(job, folder)
-                                               : downpour::StageInitialValues(job, folder);
+  const bool of_earlier_job = downpour::BeginsWithEarlierJob(job);
+  const absl::StatusOr<std::string> note =
+      of_earlier_job ? downpour::StageFromEarlierJob(job, folder) : downpour::StageInitialValues(job, folder);
   const absl::Status& status = note.status();
-  const std::string whose = job.model.is_own() ? "initial values: " : "model.initializeFrom: ";
+  const std::string whose = job.model.is_own() && !of_earlier_job ? "initial values: " : "model.initializeFrom: ";
   const auto sentence = [&whose](const std::string& words) { return whose + words; };
   if (!status.ok()) {
     const int exit_code = downpour::EndMain(absl::Status(status.code(), sentence(std::string(status.message()))));

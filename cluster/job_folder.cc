@@ -45,6 +45,9 @@ bool IsHeld(const std::string& lock_file) {
 
 std::string ChiefPath(const std::string& job_dir) { return job_dir + "/chief.json"; }
 
+std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
+std::string OwnValuesPath(const std::string& job_dir) { return PythonFolder(job_dir) + "/initial.safetensors"; }
+
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;

@@ -3,6 +3,7 @@
 //   chief.json       where the chief listens; of a chief that may have ended
 //   summary.json     how the job ended; of the chief whose term it names
 //   checkpoints/     TERM-N/MANIFEST for each durable one
+//   python/          of a job of Python code: the code, its description, initial.safetensors and job.json
 //   logs/            TASK.log; run.log where a `downpour run` had to give up
 //   keys/            that `downpour run` made for a cluster that others can reach
 //   run.lock         held by the `downpour run` whose folder it is
@@ -38,6 +39,9 @@ struct ChiefLocation {
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 std::string ChiefPath(const std::string& job_dir);
+// What the user's Python code has said of itself, and the values that its model begins with.
+std::string PythonFolder(const std::string& job_dir);
+std::string OwnValuesPath(const std::string& job_dir);
 absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir);
 
 // The chief.json of a chief that is about to be started. What an earlier one left in the folder is not taken for it,

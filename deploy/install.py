@@ -136,7 +136,9 @@ class Job:
         self.spec = json.loads(self.text)
         if "variables" not in self.spec["model"]:
             self.folder = None  # no module was named
-        if self.folder:  # on the chief's host it lies in the job folder, which no other task needs to see
+        own = self.folder and str(self.folder / "python/initial.safetensors")
+        if own and self.spec["model"]["initializeFrom"] == own:  # what else is named the chief's host has by itself
+            # On the chief's host it lies in the job folder, which no other task needs to see.
             self.spec["model"]["initializeFrom"] = "run/python/initial.safetensors"
             self.text = json.dumps(self.spec).encode()
             self.spec = self.read(self.text.decode())

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import unittest
 import unittest.mock
@@ -40,7 +41,12 @@ class PythonOnHostsTest(SshHostsTest):
         (package / "task.py").write_text(NUMPY_TASK.format(mark=str(mark)))
         self.job_file.write_text(json.dumps({"name": "own", "cluster": {"workerCount": 3, "parameterServerCount": 2},
                                              "checkpoint": {"every": "1h"}}))  # fmt: skip
-        code = ("--module-name", "trainer.task", "--package-path", package, "--python", PYTHON)
+        # Values of the user's own, which only the chief's host needs.
+        header = json.dumps({"weight": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}}).encode()
+        begin = self.folder / "begin.safetensors"
+        begin.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<8f", *[5] * 8))
+        code = ("--module-name", "trainer.task", "--package-path", package, "--python", PYTHON,
+                "--set", f"model.initializeFrom={begin}")  # fmt: skip
         with unittest.mock.patch.dict(os.environ, PYTHONPATH=str(ROOT / "python")):
             code, out, err = self.up(*code, "--", "--scale", "2")
         self.assertEqual(code, 0, err)
@@ -51,6 +57,9 @@ class PythonOnHostsTest(SshHostsTest):
         mark.touch()
         self.wait_until(lambda s: s["state"] == "SUCCEEDED")
         self.assertIn("each exactly once", self.tool("ledger", "--job-dir", self.job_dir)[1])
+        files = [file for file in (self.folder / "h0").rglob("chief*") if file.is_file()]
+        said = "".join(file.read_text(errors="replace") for file in files)
+        self.assertIn(f"initial values: 1 variable from {begin}", said)
         for host in ("h1", "h2"):
             for file in (self.folder / host / "logs").glob("worker-*.out"):
                 said = rf"runs in {self.folder}/{host}/code/\w+/trainer \['--scale', '2'\] not code, but needed"

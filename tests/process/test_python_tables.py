@@ -109,6 +109,26 @@ class PythonTablesTest(OwnCodeTest):
                 self.assertGreaterEqual(self.summary()["examples"], EPOCHS * EXAMPLES)
                 self.check_exact(EPOCHS)
 
+    def test_a_job_begins_with_what_an_earlier_one_learned(self):
+        mark = self.folder / "enough"
+        mark.touch()
+        self.write_package(TASK)
+        (self.folder / "trainer/data.py").write_text(DATA)
+        run = self.start_python_run(args=[str(mark), 2])
+        self.assertEqual(run.finish()[0], 0, run.said)
+        earlier, self.job_dir = self.job_dir, self.folder / "tomorrow"
+        # The model has a parameter more, which begins as it says.
+        more = "        self.more = torch.nn.Parameter(torch.ones(3))\n"
+        task = TASK.replace("torch.zeros(()))\n", "torch.zeros(()))\n" + more)
+        self.write_package(task.replace("+ self.total", "+ self.total + 0 * self.more.sum()"))
+        run = self.start_python_run("--set", f"model.initializeFrom={earlier}", "--set",
+                                    "cluster.parameterServerCount=3", args=[str(mark), 1])  # fmt: skip
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.check_exact(3)
+        self.assertEqual(downpour.Job(self.job_dir, tool=TOOL).state_dict()["more"].tolist(), [1, 1, 1])
+        log = (self.job_dir / "logs/chief.log").read_text()
+        self.assertRegex(log, "model.initializeFrom: 1 variable and 2 tables from .*; not from there: more")
+
     def test_a_function_of_keys_changes_no_value(self):
         (self.folder / "job.yaml").write_text(json.dumps({"name": "own"}))
         found = []

@@ -148,7 +148,7 @@ class Search {
     Json& model = (*settings)["model"];
     model["parameters"] = CountElements(job.model.variables);
     for (const char* of_code : {"variables", "classes"}) model.erase(of_code);
-    const bool is_own = job.model.initialize_from.ends_with("/python/initial.safetensors");  // tools/cli/python_code.cc
+    const bool is_own = job.model.initialize_from.ends_with(OwnValuesPath(""));
     if (is_own) model.erase("initializeFrom");
   }
 

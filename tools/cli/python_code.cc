@@ -71,7 +71,7 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   if (const Json tables = description.value("tables", Json::array()); !tables.empty()) {
     job.entries.push_back(JobEntry("model.tables", tables));
   }
-  job.defaults.push_back(JobEntry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
+  job.defaults.push_back(JobEntry("model.initializeFrom", OwnValuesPath(job_dir)));
   if (!job.metrics.empty()) job.defaults.push_back(JobEntry("training.metrics", job.metrics));
   for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);
   return job;
@@ -210,7 +210,5 @@ int ExitCodeOfCode(const absl::Status& error) {
   if (absl::IsDeadlineExceeded(error)) return kExitOutOfTime;
   return absl::IsInvalidArgument(error) ? kExitBadJobFile : kExitFailed;
 }
-
-std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
 
 }  // namespace downpour

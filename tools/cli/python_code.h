@@ -58,6 +58,4 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
 // Of one of these errors: 78 where the code, or what was named of it, is refused; 1 where it failed; 124 out of time.
 int ExitCodeOfCode(const absl::Status& error);
 
-std::string PythonFolder(const std::string& job_dir);
-
 }  // namespace downpour

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "checkpoint/table_reader.h"
+#include "cluster/job_folder.h"
 #include "job/job_file.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
@@ -117,6 +118,32 @@ TEST_F(EarlierJobTest, AVariableOfAnotherShapeBeginsAnew) {
   EXPECT_THAT(note_, AllOf(HasSubstr("0 variables and 2 tables"), HasSubstr("out/kernel (of another shape)")));
   const SliceState kernel = *ReadSliceRecord(staged, staged.grid.slices[0]);
   EXPECT_LT(kernel.values.floats()[4], 1.0f);
+}
+
+TEST_F(EarlierJobTest, OfPythonCodeWhatBeginsAnewBeginsAsItsModelHasIt) {
+  const JobFileResult read =
+      ParseJob(absl::StrCat("name: own\npython: {module: m, bytes: 1, sha256: \"", std::string(64, '0'),
+                            "\"}\nmodel: {tables: ", kTables, ", tableBuckets: 4, initializeFrom: ", from_,
+                            ", variables: [{name: out/bias, shape: [3]}, {name: mine, shape: [2]}]}\n"
+                            "data: {format: python, trainExamples: 9}\n"),
+               "own");
+  ASSERT_TRUE(read.ok()) << ToString(read.errors[0]);
+  EXPECT_FALSE(StageFromEarlierJob(read.job, to_).ok()) << "its code has said nothing";
+  const std::string header = R"({"mine":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("out/bias":{"dtype":"F32","shape":[3],"data_offsets":[8,20]}})";
+  const uint64_t length = header.size();
+  const float own[] = {7, 8, 9, 9, 9};
+  std::filesystem::create_directories(to_ + "/python");
+  PutFile(OwnValuesPath(to_), std::string(reinterpret_cast<const char*>(&length), 8) + header +
+                                  std::string(reinterpret_cast<const char*>(own), sizeof(own)));
+  const Checkpoint staged = Staged(read.job);
+  EXPECT_THAT(note_, AllOf(HasSubstr("1 variable and 2 tables"), HasSubstr("not from there: mine")));
+  EXPECT_TRUE(Rows(staged, "users") == Before("users"));
+  const SliceState bias = *ReadSliceRecord(staged, staged.grid.slices[0]);
+  EXPECT_EQ(bias.values.floats()[1], 1.5f);
+  const SliceState mine = *ReadSliceRecord(staged, staged.grid.slices[1]);
+  EXPECT_EQ(mine.values.floats()[1], 8);
+  EXPECT_EQ(mine.version, 0u);
 }
 
 TEST_F(EarlierJobTest, WithAnotherOptimizerRowsKeepTheirValues) {
