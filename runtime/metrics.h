@@ -51,6 +51,9 @@ void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span
 // that lies within a half of the label. A NaN is not right.
 double WeightOfRight(absl::Span<const float> outputs, absl::Span<const float> labels, absl::Span<const double> weights);
 
+// Of an evaluation's loss or accuracy; where all of its examples have no weight, 0.
+inline double MeanOver(double weight, double sum) { return weight > 0 ? sum / weight : 0; }
+
 // By name, in the order of the metrics. Any sums give some value, or none: they may come from a hostile peer.
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,
                                                          absl::Span<const double> sums, double weight);

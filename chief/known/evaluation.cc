@@ -204,8 +204,8 @@ void Evaluation::Finish() {
     result.oldest_version = std::min(result.oldest_version, part.done->oldest_version);
     result.newest_version = std::max(result.newest_version, part.done->newest_version);
   }
-  result.loss = weight > 0 ? result.loss / weight : 0;
-  result.accuracy = weight > 0 ? right / weight : 0;
+  result.loss = MeanOver(weight, result.loss);
+  result.accuracy = MeanOver(weight, right);
   result.metrics = MetricValues(metrics_, sums, weight);
   result_ = std::move(result);
   active_ = false;

@@ -37,6 +37,8 @@ def checked(metrics: Any) -> dict[str, Metric]:
         if not isinstance(metric, Metric) and not callable(metric):
             raise TrainingError(f"the metric {name} is {metric!r}, but must be a function of (output, target)")
         found[name] = metric if isinstance(metric, Metric) else Mean(metric)
+        if name == ACCURACY and found[name].better == "less":
+            raise TrainingError("more of an accuracy is better, but less of this metric is: give it another name")
     return found
 
 

@@ -121,7 +121,8 @@ class MetricsTest(unittest.TestCase):
         with self.assertRaisesRegex(TrainingError, "better is 'max': say"):
             metrics.Mean(len, better="max")
         for given, why in (({"auc": metrics.AUC}, r"is a class: make one of it, as downpour.metrics.AUC\(\)"),
-                           (["auc"], r"or of those of downpour.metrics"), ({"m": 3}, "must be a function")):
+                           (["auc"], r"or of those of downpour.metrics"), ({"m": 3}, "must be a function"),
+                           ({"accuracy": metrics.RMSE()}, "more of an accuracy is better, but less of this metric")):
             with self.subTest(given), self.assertRaisesRegex(TrainingError, why):
                 own_metrics.checked(given)
 
