@@ -60,14 +60,16 @@ TEST_F(SecretTest, WhoDoesNotSayItIsToldNothingAndObeyedInNothing) {
   for (const char* said : {"", "0123456789abcdee", "0123456789abcdef0"}) {
     cluster->Say(kTool, StatusRequest{.again_in_ms = 1, .secret = said});
     cluster->Say(kTool, Stop(said));
+    cluster->Say(kTool, PlacementRequest{.secret = said}, /*run=*/0);
   }
   EXPECT_THAT(cluster->Sent<StatusReply>(kTool), IsEmpty());
+  EXPECT_THAT(cluster->Sent<Placement>(kTool), IsEmpty());
   EXPECT_THAT(cluster->Sent<ControlReply>(kTool), IsEmpty());
   EXPECT_EQ(cluster->role->state(), JobState::kRunning);
   EXPECT_EQ(cluster->role->commands(), 0u);
-  ASSERT_THAT(cluster->Sent<Refused>(kTool), SizeIs(6)) << "each is told why";
+  ASSERT_THAT(cluster->Sent<Refused>(kTool), SizeIs(9)) << "each is told why";
   EXPECT_EQ(cluster->Sent<Refused>(kTool)[0].code, RefusalCode::kSecretWanted);
-  EXPECT_EQ(cluster->Status()["chief"]["rejected"], rejected + 6);
+  EXPECT_EQ(cluster->Status()["chief"]["rejected"], rejected + 9);
   cluster->Stop(SIGTERM);
   cluster->Wait(Lifecycle::kLastRound + 2 * Shutdown::kGoodbye);
   EXPECT_THAT(cluster->Sent<StatusReply>(kTool), IsEmpty()) << "no watcher, who hears the end";

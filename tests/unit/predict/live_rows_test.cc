@@ -44,23 +44,25 @@ SliceValues AnswerTo(const SliceValues& keys, const SliceGrid& grid) {
 }
 
 TEST(LiveRowsTest, RowsComeToTheirKeysWhateverTheirBuckets) {
-  const auto grid = GridWith(8);
-  std::thread feed;
-  LiveRows* self = nullptr;
-  LiveRows rows([&] {
-    feed = std::thread([&] {
-      LiveRows::News news = self->Take();
-      ASSERT_THAT(news.asked, SizeIs(1));
-      self->Answer(news.asked[0].number, AnswerTo(news.asked[0].keys, *grid));
+  for (const uint32_t buckets : {1u, 8u}) {
+    const auto grid = GridWith(buckets);
+    std::thread feed;
+    LiveRows* self = nullptr;
+    LiveRows rows([&] {
+      feed = std::thread([&] {
+        LiveRows::News news = self->Take();
+        ASSERT_THAT(news.asked, SizeIs(1));
+        self->Answer(news.asked[0].number, AnswerTo(news.asked[0].keys, *grid));
+      });
     });
-  });
-  self = &rows;
-  rows.UseGrid(grid);
-  const absl::StatusOr<TableValues> values = rows.Fetch({{3, 7, 11}, {3, 8}});
-  feed.join();
-  ASSERT_TRUE(values.ok()) << values.status();
-  EXPECT_THAT((*values)[0], ElementsAre(30, 30, 70, 70, 110, 110));
-  EXPECT_THAT((*values)[1], ElementsAre(31, 81));
+    self = &rows;
+    rows.UseGrid(grid);
+    const absl::StatusOr<TableValues> values = rows.Fetch({{3, 7, 11}, {3, 8}});
+    feed.join();
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_THAT((*values)[0], ElementsAre(30, 30, 70, 70, 110, 110));
+    EXPECT_THAT((*values)[1], ElementsAre(31, 81));
+  }
 }
 
 TEST(LiveRowsTest, WhoWantsNoneAsksNobody) {
