@@ -284,7 +284,8 @@ class PythonTest(OwnCodeTest):
         self.job_dir = self.folder / "hopeless"
         run = self.start_python_run()
         self.assertEqual(run.finish()[0], 1, run.said)
-        self.assertIn("they were not finite, the model diverged: try a lower", self.summary()["errorMessage"])
+        # By too many skipped pushes, or by an evaluation, whichever comes first.
+        self.assertRegex(self.summary()["errorMessage"], "not finite.* try a lower")
 
     def test_what_the_job_file_says_beats_the_code(self):
         self.write_package(DATA, FIT, training={"epochs": 2})

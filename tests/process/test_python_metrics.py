@@ -70,7 +70,9 @@ class PythonMetricsTest(OwnCodeTest):
         areas = [line["metrics"]["clicks"] for line in history if line["kind"] == "eval"]
         best = [one["best"] for one in self.checkpoints() if "best" in one]
         self.assertEqual([one["metric"] for one in best], ["clicks"])
-        self.assertAlmostEqual(best[0]["value"], max(areas), delta=1e-9)
+        # Where evaluations follow each other faster than rounds, some have no checkpoint. The last one always has.
+        self.assertLess(min(abs(best[0]["value"] - area) for area in areas), 1e-9)
+        self.assertGreaterEqual(best[0]["value"], areas[-1] - 1e-9)
         self.assertLess(len(areas), 200)
 
     def test_a_plain_function_says_not_what_is_better(self):
