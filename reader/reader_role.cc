@@ -122,6 +122,7 @@ void ReaderRole::Adopt(uint64_t run, const Placement& placement) {
   run_ = run;
   const absl::StatusOr<std::vector<SliceId>> moved = map_->Changes(placement);
   if (!moved.ok()) return void(++rejected_);
+  if (!moved->empty()) timed_from_ = now_;
   if (map_->number() != 0) {
     // B6: what a slice sent in its old epoch is not used. A round under way asks it again.
     ForEachPull([&](PullRound& pull, PlacementMap& map) {
@@ -174,7 +175,7 @@ void ReaderRole::BeginRoundIfDue() {
   if (in_round_ || map_->number() == 0 || now_ < next_round_) return;
   pull_->Begin(PullRound::Of::kAll);
   in_round_ = true;
-  round_begun_ = now_;
+  round_begun_ = timed_from_ = now_;
   EndRoundIfComplete();  // where nothing has to be asked
 }
 
@@ -189,7 +190,7 @@ void ReaderRole::EndRoundIfComplete() {
                        .values = {parameters_.values.begin(), parameters_.values.begin() + dense},
                        .as_of = round_begun_};
   // By the shortest of some: one that was long may have waited for a processor, and a pause for that helps nobody.
-  lasted_[rounds_++ % lasted_.size()] = now_ - round_begun_;
+  lasted_[rounds_++ % lasted_.size()] = now_ - timed_from_;
   const Duration usual = *std::min_element(lasted_.begin(), lasted_.begin() + std::min(rounds_, lasted_.size()));
   next_round_ = std::max(round_begun_ + options_.refresh, now_ + (kShare - 1) * usual);
   out_->Add(Wake{next_round_ - now_});

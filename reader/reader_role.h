@@ -13,12 +13,14 @@
 //   several workers sees values, too.
 //   Questions for rows are under way side by side, and beside a round. None waits for a ps that another one needs.
 // Cost: at most one message of kMaxMessagePayload for a round, and one for rows, is unanswered at a ps. A round begins
-//   `refresh` after the one before it, or later: so that at most a fifth of the time is spent in rounds. A slice that
-//   did not change is not sent again. A question for rows costs a look at each slice.
+//   `refresh` after the one before it, or later: so that at most a fifth of the time is spent in rounds. Waiting until
+//   the slices of a lost ps are elsewhere costs nobody anything, and does not count. A slice that did not change is not
+//   sent again. A question for rows costs a look at each slice.
 // Errors: end() says why nothing more will come: the job is over, the chief leads another run or another model, or
 //   speaks of a job that this build does not understand. What a ps says wrongly counts as rejected and is asked again.
 // Source: schema/PROTOCOL.md, conversation 13. It pulls as a worker does (worker/pull_round.h).
-// Tests: tests/unit/reader/reader_role_test.cc, tests/process/test_live.py.
+// Tests: tests/unit/reader/reader_role_test.cc, tests/process/test_live.py; rules in the simulator:
+//   tests/sim/read_rules.h.
 #pragma once
 
 #include <array>
@@ -92,6 +94,8 @@ class ReaderRole final : public Role {
   // OK while more may come.
   const absl::Status& end() const { return end_; }
   uint64_t rejected() const { return rejected_; }
+  // Not before then, while no round is under way.
+  Time next_round() const { return next_round_; }
 
  private:
   // A question for rows.
@@ -149,6 +153,7 @@ class ReaderRole final : public Role {
   ParameterSet parameters_;
   bool in_round_ = false;
   Time round_begun_{};  // the last one
+  Time timed_from_{};   // likewise; or since then slices moved, for which it had to wait
   Time next_round_{};
   std::array<Duration, 4> lasted_{};  // the last rounds
   size_t rounds_ = 0;

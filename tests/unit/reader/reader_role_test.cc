@@ -247,6 +247,25 @@ TEST_F(ReaderRoleTest, RoundsAreRefreshApartAndTakeAFifthOfTheTime) {
   EXPECT_THAT(TakeAsked(), SizeIs(2));
 }
 
+// Else a version that is deployed while a ps is away would follow its job four times as long later.
+TEST_F(ReaderRoleTest, ToWaitForALostPsIsNoTimeSpentInRounds) {
+  FromChief(PlaceIn({1, 1}, {1, 1}));
+  const std::vector<Asked> asked = TakeAsked();
+  Answer(asked[0], kPs[0], {{1, 1}, 5}, 5);
+  Pass(30s);
+  TakeAsked();
+  FromChief(PlaceIn({1, 1}, {1, 2}, Incarnation{300}));
+  const std::vector<Asked> moved = TakeAsked();
+  ASSERT_THAT(moved, SizeIs(1));
+  now_ += 100ms;
+  Answer(moved[0], Incarnation{300}, {{1, 2}, 3}, 3);
+  ASSERT_TRUE(role_.TakeValues().has_value());
+  Pass(399ms);
+  EXPECT_THAT(TakeAsked(), IsEmpty());
+  Pass(1ms);
+  EXPECT_THAT(TakeAsked(), SizeIs(2));
+}
+
 TEST_F(ReaderRoleTest, OneMessageAtATimeIsUnansweredAtAPs) {
   std::get<DenseSpec>(job_.model.layers[0].op).units = kMaxSliceElements;  // three slices of 1 MiB
   Placement placement{.number = 1, .term = 1, .train_examples = kTinyExamples, .servers = {}, .slices = {}};
