@@ -26,7 +26,8 @@ CrashScenario::CrashScenario(const FaultPlan& plan, RunOptions options)
       job_(plan.job),
       oracle_(plan.LastJob(), plan.train_examples + plan.more_examples, plan.oracle),
       world_(plan_, &oracle_, &findings_),
-      prng_(MixAll(plan.seed, 5)) {
+      prng_(MixAll(plan.seed, 5)),
+      readers_prng_(MixAll(plan.seed, 9)) {
   OpenBook();
   world_.set_checker([this](const Process& process) -> InvariantChecker& { return CheckerOf(process); });
   world_.set_log(options_.log);
@@ -39,7 +40,9 @@ RunResult CrashScenario::Run() {
   if (options_.crash_before) world_.CrashBefore(*options_.crash_before);
   Begin();
   Disturb();
-  while (findings_.ok() && !(succeeded_ && world_.Alive().empty()) && world_.events().RunNext()) {
+  BeginReaders();
+  const auto is_over = [this] { return succeeded_ && world_.Alive().empty() && ReadersAreGone(); };
+  while (findings_.ok() && !is_over() && world_.events().RunNext()) {
     if (world_.now().time_since_epoch() > kLongestRun) findings_.Add("the run does not end");
   }
   if (findings_.ok()) checker().CheckEnd();
@@ -90,7 +93,7 @@ void CrashScenario::StartChiefSoon() {
     StageInitialValues();
     StageCode();
     GrowJob();
-    chief_ = world_.StartChief(job_, /*resume=*/boot > 1 && !forgets_resume_, give_up_);
+    chief_ = last_chief_ = world_.StartChief(job_, /*resume=*/boot > 1 && !forgets_resume_, give_up_);
     chief_began_ = world_.now();
   });
 }
@@ -133,6 +136,7 @@ void CrashScenario::StartTask(const std::string& name, int boot) {
 
 void CrashScenario::OnExit(Life life, int code, const std::string& why) {
   world_.Say(absl::StrCat("exit ", code, ": ", why));
+  if (world_.process(life).viewer != nullptr) return OnReaderExit(world_.process(life), why);
   // In a calm cluster words arrive.
   const bool was_told = !succeeded_ || code != kExitUnreachable || ended_ < calm_since_ + 4 * plan_.timing.dead_after ||
                         HasLostItsPlace(life);
@@ -370,6 +374,7 @@ void CrashScenario::EndOfStragglers() {
     }
     world_.Kill(life);  // whoever never met the chief waits for it, until its supervisor ends it
   }
+  EndOfReaders();
 }
 
 RunResult CrashScenario::Result() const {
@@ -386,6 +391,7 @@ RunResult CrashScenario::Result() const {
     result.duplicates += book->reference.duplicates();
     result.restored += book->reference.restored();
   }
+  CountReaders(result);
   result.stops = generation_ - 1;
   result.failures = failures_;
   result.took = world_.now().time_since_epoch();

@@ -22,6 +22,7 @@
 #include "tests/sim/fault_plan.h"
 #include "tests/sim/invariant_checker.h"
 #include "tests/sim/reference_state.h"
+#include "tests/sim/viewer.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
@@ -38,6 +39,8 @@ struct RunResult {
   int stops = 0;            // of everything at once
   int failures = 0;         // of the job, each for a cause
   Duration took{};          // simulated
+  uint64_t sets = 0;        // of all values, that readers showed
+  uint64_t rows = 0;        // their questions for rows that were answered
   Duration calm_took{};     // since the faults ended
   double calm_share = 0;    // of the time that it may have taken
   Staleness staleness;      // over all ps
@@ -139,6 +142,28 @@ class CrashScenario {
   void DamageRecordsOf(const std::string& ps, Round round);
   void Calm();
 
+  // Readers (crash_scenario_readers.cc), whose draws are from a generator of their own.
+  void BeginReaders();
+  void StartReaderSoon(int number, uint64_t run);
+  void StartReader(int number, uint64_t run);
+  Viewer::Place WhereChiefIs() const;
+  void OnReaderExit(const Process& reader, const std::string& why);
+  void RepeatForReaders(Duration mean, void (CrashScenario::*fault)());
+  Life OneReader();
+  Duration AroundForReaders(Duration mean);
+  void KillReader();
+  void PauseReader();
+  void CutReader();
+  void LieToReader();
+  std::optional<PullReply> FalseAnswer(const Viewer& viewer, const Pull& asked, uint64_t what);
+  Payload Junk(const Pull::Item& asked);
+  Duration PatienceOfReaders() const;
+  bool CanBeRead(const Process& chief) const;
+  void LookForReaders(const Process& chief);
+  void EndOfReaders();
+  bool ReadersAreGone() const;
+  void CountReaders(RunResult& result) const;
+
   // What is due.
   void LookForProgress();
   void LookForIdlers(const Process& chief);
@@ -210,6 +235,15 @@ class CrashScenario {
   int troubles_ = 0;           // at the end
   int moves_ = 0;              // so that no address comes again
   std::vector<Life> cut_off_;  // by StartRival
+
+  struct Reader {
+    Life life{};
+    uint64_t sets = 0;      // that it had shown when it was last looked at
+    uint64_t question = 0;  // its oldest one then
+  };
+  Prng readers_prng_;
+  std::vector<Reader> readers_;  // by number; one of each at a time
+  Life last_chief_{};            // that was started, dead or alive: of whom the folder speaks
 };
 
 }  // namespace downpour

@@ -50,6 +50,7 @@ void CrashScenario::LookForProgress() {
       LookForStrangers(chief);
       LookForRounds(chief);
       LookForSkips(chief);
+      LookForReaders(chief);
     }
     if (progress != progress_) progress_at_ = world_.now();
     progress_ = progress;

@@ -8,6 +8,59 @@
 namespace downpour {
 namespace {
 
+constexpr const char* kKindsOfFaults[] = {"a false answer to a reader",
+                                          "a ps speaks for others",
+                                          "all stopped",
+                                          "all told to stop",
+                                          "another folder",
+                                          "another copy of the data",
+                                          "another job's chief",
+                                          "another job's end",
+                                          "another job's end to a reader",
+                                          "another job's refusal",
+                                          "another job text",
+                                          "anything said to a reader",
+                                          "chief found elsewhere",
+                                          "chief killed",
+                                          "chief paused",
+                                          "chief told to stop",
+                                          "checkpoint given up",
+                                          "checkpoints lost",
+                                          "cut",
+                                          "damage",
+                                          "doubled",
+                                          "echoed",
+                                          "folder put back",
+                                          "held by a cut",
+                                          "late",
+                                          "lost",
+                                          "lost in a cut",
+                                          "malformed frame",
+                                          "model diverged",
+                                          "next chief told to stop",
+                                          "no space",
+                                          "overtaken",
+                                          "power failure",
+                                          "ps killed",
+                                          "ps told to stop",
+                                          "ps paused",
+                                          "read error",
+                                          "reader cut off",
+                                          "reader killed",
+                                          "reader paused",
+                                          "rename error",
+                                          "reset",
+                                          "resume forgotten",
+                                          "stall",
+                                          "stranger",
+                                          "sync error",
+                                          "to a successor",
+                                          "told to stop amid a restore",
+                                          "trouble at the end",
+                                          "worker killed",
+                                          "worker paused",
+                                          "worker told to stop"};
+
 TEST(CrashScenario, OneSeedIsOneHistory) {
   std::set<uint64_t> digests;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -31,57 +84,17 @@ TEST(CrashScenario, SeedsDealEveryKindOfFault) {
     sum.duplicates += result.duplicates;
     sum.stops += result.stops;
     sum.failures += result.failures;
+    sum.sets += result.sets;
+    sum.rows += result.rows;
   }
-  for (const char* kind : {"a ps speaks for others",
-                           "all stopped",
-                           "all told to stop",
-                           "another folder",
-                           "another copy of the data",
-                           "another job's chief",
-                           "another job's end",
-                           "another job's refusal",
-                           "another job text",
-                           "chief killed",
-                           "chief paused",
-                           "chief told to stop",
-                           "checkpoint given up",
-                           "checkpoints lost",
-                           "cut",
-                           "damage",
-                           "doubled",
-                           "echoed",
-                           "folder put back",
-                           "held by a cut",
-                           "late",
-                           "lost",
-                           "lost in a cut",
-                           "malformed frame",
-                           "model diverged",
-                           "next chief told to stop",
-                           "no space",
-                           "overtaken",
-                           "power failure",
-                           "ps killed",
-                           "ps told to stop",
-                           "ps paused",
-                           "read error",
-                           "rename error",
-                           "reset",
-                           "resume forgotten",
-                           "stall",
-                           "stranger",
-                           "sync error",
-                           "to a successor",
-                           "told to stop amid a restore",
-                           "trouble at the end",
-                           "worker killed",
-                           "worker paused",
-                           "worker told to stop"}) {
+  for (const char* kind : kKindsOfFaults) {
     EXPECT_GT(sum.faults[kind], 0u) << kind;
   }
   EXPECT_GT(sum.duplicates, 100u);
   EXPECT_GT(sum.stops, 10);
   EXPECT_GT(sum.failures, 1);
+  EXPECT_GT(sum.sets, 1000u);
+  EXPECT_GT(sum.rows, 1000u);
 }
 
 // A seed's history is told by its draw: what is rare is drawn too, or the rules that it tries are not tried.
@@ -194,6 +207,22 @@ TEST(CrashScenario, AHundredWorkersGoOnWhateverDies) {
     EXPECT_GT(result.faults.at("chief killed"), 0u);
     EXPECT_GT(result.faults.at("ps killed"), 0u);
   }
+}
+
+// They see it whole, again and again, and nobody waits for them.
+TEST(CrashScenario, ReadersOfACalmClusterChangeNothing) {
+  FaultPlan plan = CalmPlan(/*seed=*/1, /*workers=*/2, /*servers=*/2);
+  const RunResult without = CrashScenario(plan, {}).Run();
+  ASSERT_EQ(without.finding, "");
+  ASSERT_EQ(without.sets, 0u);
+  plan.readers = {.count = 3, .refresh = 20ms};
+  const RunResult with = CrashScenario(plan, {}).Run();
+  ASSERT_EQ(with.finding, "");
+  EXPECT_GT(with.sets, 100u);
+  EXPECT_EQ(with.pushes, without.pushes);
+  EXPECT_EQ(with.duplicates, without.duplicates);
+  EXPECT_EQ(with.staleness.sum, without.staleness.sum);
+  EXPECT_EQ(with.failures, 0);
 }
 
 // With nothing in its way a cluster of equal workers is busy computing, and stale by the other workers' steps.

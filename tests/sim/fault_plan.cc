@@ -176,6 +176,7 @@ FaultPlan FaultPlanOf(uint64_t seed) {
   DrawFaults(prng, plan);
   DrawLater(prng, plan);
   PlanRareFaults(prng, plan);
+  PlanReaders(plan);
   return plan;
 }
 
@@ -245,7 +246,9 @@ std::string FaultPlan::ToString() const {
       " failing=", static_cast<int>(failing), " no_room_for=", Ms(device.no_room_for), "ms indexing=", device.indexing,
       " slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore, " forgetful=", forgetful,
       " last_chief=", last_chief, " diverges=", diverges, " more_epochs=", more_epochs,
-      " more_examples=", more_examples);
+      " more_examples=", more_examples, "\n  readers: ", readers.count, " refresh=", Ms(readers.refresh),
+      "ms ask=", Ms(readers.ask), "ms forget=", Ms(readers.forget), "ms crash=", Ms(readers.crash),
+      "ms pause=", Ms(readers.pause), "ms cut=", Ms(readers.cut), "ms lie=", Ms(readers.lie), "ms");
 }
 
 }  // namespace downpour

@@ -55,6 +55,19 @@ struct FaultRates {
   bool nameless = false;  // workers come without index and supervisor: a new one is not known to replace a dead one
 };
 
+// Processes that read the model while it is trained, and what happens to them. A seed without any is as if there could
+// be none. Times as in FaultRates; those of questions are for jobs with tables.
+struct ReaderPlan {
+  int count = 0;
+  Duration refresh = 200ms;
+  Duration ask{};     // a question for rows
+  Duration forget{};  // one of its questions is given up
+  Duration crash{};
+  Duration pause{};
+  Duration cut{};
+  Duration lie{};  // somebody says to it what is not its own to say, or what was not asked
+};
+
 // Whose operations a failing disk fails.
 enum class DiskOf : uint8_t { kAll, kChief, kPs };
 
@@ -76,6 +89,7 @@ struct FaultPlan {
   Disk::Faults disk;
   DiskOf failing = DiskOf::kAll;
   FaultRates faults;
+  ReaderPlan readers;
   Duration calm_after{};        // no more faults from then on
   int generations = 1;          // how often all processes are started; all but the last time they are stopped at once
   Duration stop_after{};        // mean time from the first durable checkpoint of a generation to its stop
@@ -112,6 +126,9 @@ FaultPlan FaultPlanOf(uint64_t seed);
 
 // What came later, and what is drawn rarely (fault_plan_rare.cc): drawn last, so that a seed's other draws stay.
 void PlanRareFaults(Prng& prng, FaultPlan& plan);
+// From a generator of its own, so that all other draws of a seed stay; and without readers nothing changes
+// (fault_plan_rare.cc).
+void PlanReaders(FaultPlan& plan);
 // Times between `least` and `most`, small ones as likely as large ones.
 Duration DrawTime(Prng& prng, Duration least, Duration most);
 int64_t DrawNumber(Prng& prng, int64_t least, int64_t most);

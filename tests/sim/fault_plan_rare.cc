@@ -159,6 +159,28 @@ void DrawTables(Prng& prng, FaultPlan& plan) {
 
 }  // namespace
 
+void PlanReaders(FaultPlan& plan) {
+  Prng prng(MixAll(plan.seed, 7));
+  ReaderPlan& readers = plan.readers;
+  if (!prng.Chance(0.25)) return;
+  const auto sometimes = [&prng](Duration least, Duration most) {
+    return prng.Chance(0.5) ? DrawTime(prng, least, most) : Duration::zero();
+  };
+  readers.count = static_cast<int>(DrawNumber(prng, 1, 3));
+  readers.refresh = DrawTime(prng, 5ms, 500ms);
+  readers.ask = DrawTime(prng, 5ms, 500ms);
+  readers.forget = DrawTime(prng, 50ms, 2s);
+  readers.crash = sometimes(500ms, 10s);
+  readers.pause = sometimes(500ms, 5s);
+  readers.cut = sometimes(200ms, 5s);
+  readers.lie = sometimes(20ms, 1s);
+  if (!prng.Chance(0.3)) return;
+  // Mostly a job ends so soon after the faults that nobody could say whether its readers see it again.
+  plan.device.least = DrawTime(prng, 200ms, 2s);
+  plan.device.slow_worker = 1;
+  plan.timing.tick = std::max<Duration>(plan.timing.tick, 20ms);
+}
+
 void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (prng.Chance(kBig)) DrawManySlices(prng, plan);
   if (prng.Chance(kBig)) DrawManyWorkers(prng, plan);

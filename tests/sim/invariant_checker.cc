@@ -13,6 +13,7 @@
 #include "tests/sim/history_rules.h"
 #include "tests/sim/join_rules.h"
 #include "tests/sim/member_rules.h"
+#include "tests/sim/read_rules.h"
 #include "tests/sim/round_rules.h"
 #include "tests/sim/worker_rules.h"
 
@@ -25,6 +26,7 @@ bool IsForeign(const Process& process, const Received& received) {
   const bool is_free = std::holds_alternative<Join>(said) || std::holds_alternative<StatusRequest>(said) ||
                        std::holds_alternative<Control>(said) || std::holds_alternative<Welcome>(said) ||
                        std::holds_alternative<Refused>(said) ||
+                       (std::holds_alternative<PlacementRequest>(said) && process.chief != nullptr) ||
                        (std::holds_alternative<JobEnd>(said) && RunOf(process) == 0);
   return !is_free && received.run != RunOf(process);
 }
@@ -41,6 +43,7 @@ InvariantChecker::InvariantChecker(World* world, const Oracle* oracle, Reference
   parts_.push_back(std::make_unique<JoinRules>(world));
   parts_.push_back(std::make_unique<RoundRules>(world));
   parts_.push_back(std::make_unique<GoodbyeRules>(world));
+  of_readers_ = parts_.emplace_back(std::make_unique<ReadRules>(world, oracle, reference)).get();
 }
 
 void InvariantChecker::Before(const Process& process, const Input& input) {

@@ -60,6 +60,9 @@ class InvariantChecker final : public Rules {
   void OnPowerFailure();
   void OnPutBack();  // of the folder, to an earlier state
 
+  // Watches over readers too, who are no members.
+  Observer* of_readers() { return of_readers_; }
+
   // Of the newest round whose manifest was called durable.
   const std::optional<Manifest>& durable() const { return durable_; }
   // Every record so far, by process, as the ledger checker reads them.
@@ -165,6 +168,7 @@ class InvariantChecker final : public Rules {
   ReferenceState* reference_;
   const Disk* folder_;
   std::vector<std::unique_ptr<Observer>> parts_;
+  Observer* of_readers_;  // one of them
   std::map<Life, std::vector<TraceRecord>> traces_;
   std::vector<std::pair<PeerId, Message>> sent_;  // in this Step
   std::set<SliceId> touched_;                     // by this Step's records

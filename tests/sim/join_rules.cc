@@ -67,7 +67,8 @@ void JoinRules::OnEffect(const Process& process, const Effect& effect) {
   if (process.chief == nullptr || send == nullptr) return;
   if (const auto* welcome = std::get_if<Welcome>(&send->message)) Welcomes(process, send->to, *welcome);
   const auto* placement = std::get_if<Placement>(&send->message);
-  if (placement == nullptr || !fingerprints_.contains(placement->to)) return;
+  const bool is_reader = placement != nullptr && placement->to == Incarnation::kNone;  // whom it gives no work
+  if (placement == nullptr || is_reader || !fingerprints_.contains(placement->to)) return;
   const uint64_t fingerprint = fingerprints_[placement->to];
   // A job that had no checkpoint yet may begin again, in another run, with whoever is there first.
   if (std::exchange(run_, RunOf(process)) != RunOf(process)) fingerprint_.reset();

@@ -43,9 +43,9 @@ int RunOne(uint64_t seed, bool verbose, const std::string& traces) {
   const RunResult result = RunSeed(seed, {verbose ? &std::cerr : nullptr, traces});
   std::cout << absl::StreamFormat(
       "seed %d digest %016x steps %d faults %d pushes %d duplicates %d stops %d failures %d "
-      "simulated %.1f s calm %.1f s (%.2f of its time)\n",
+      "sets %d rows %d simulated %.1f s calm %.1f s (%.2f of its time)\n",
       seed, result.digest, result.steps, Total(result.faults), result.pushes, result.duplicates, result.stops,
-      result.failures, Seconds(result.took), Seconds(result.calm_took), result.calm_share);
+      result.failures, result.sets, result.rows, Seconds(result.took), Seconds(result.calm_took), result.calm_share);
   if (!result.ok()) PrintFinding(seed, result);
   return result.ok() ? 0 : 1;
 }
@@ -63,6 +63,8 @@ int RunMany(uint64_t first, uint64_t count) {
     Add(result.faults, sum.faults);
     sum.pushes += result.pushes;
     sum.duplicates += result.duplicates;
+    sum.sets += result.sets;
+    sum.rows += result.rows;
     sum.stops += result.stops;
     sum.failures += result.failures;
     if (result.calm_share > sum.calm_share) slowest = seed;
@@ -70,9 +72,9 @@ int RunMany(uint64_t first, uint64_t count) {
   }
   std::cout << absl::StreamFormat(
       "seeds %d first %d steps %d faults %d stops %d failures %d pushes %d duplicates %d "
-      "slowest %d (%.2f of its time) lost: 0 doubled: 0\n",
-      count, first, sum.steps, Total(sum.faults), sum.stops, sum.failures, sum.pushes, sum.duplicates, slowest,
-      sum.calm_share);
+      "sets %d rows %d slowest %d (%.2f of its time) lost: 0 doubled: 0\n",
+      count, first, sum.steps, Total(sum.faults), sum.stops, sum.failures, sum.pushes, sum.duplicates, sum.sets,
+      sum.rows, slowest, sum.calm_share);
   return 0;
 }
 

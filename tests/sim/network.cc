@@ -68,6 +68,12 @@ PeerId Network::PeerOf(Life server, Life dialer) const {
   return PeerId::kNone;
 }
 
+Life Network::DialerOf(Life server, PeerId accepted) const {
+  const auto found = ends_.find({server, accepted});
+  const bool is_there = found != ends_.end() && connections_[found->second].dialer != server;
+  return is_there ? connections_[found->second].dialer : Life::kNone;
+}
+
 void Network::Vanish(Life gone) {
   std::erase_if(listeners_, [gone](const auto& item) { return item.second == gone; });
   for (Connection& connection : connections_) {

@@ -57,6 +57,8 @@ class Network {
   void Send(Life from, PeerId to, Message message, uint64_t run = 0);
   // Under which that listener hears that dialler; kNone: it does not.
   PeerId PeerOf(Life server, Life dialer) const;
+  // Whom that listener hears, or heard, under that number; kNone: nobody.
+  Life DialerOf(Life server, PeerId accepted) const;
   void Vanish(Life gone);  // its connections end; what it sent is on its way
 
   // One direction, both ends named by their endpoint or dialler's life. Messages wait for the end of the cut or are

@@ -101,6 +101,11 @@ Incarnation ReferenceState::GivenTo(SliceId slice, SliceEpoch epoch) const {
   return lineage == nullptr ? Incarnation::kNone : lineage->actor;
 }
 
+const SliceState* ReferenceState::Now(SliceId slice, SliceEpoch epoch) const {
+  const Lineage* lineage = Find(slice, epoch);
+  return lineage == nullptr || lineage->checksums.empty() ? nullptr : &lineage->state;
+}
+
 void ReferenceState::Record(const TraceRecord& record, const Version& computed_from) {
   switch (record.kind) {
     case Kind::kInstalled:
@@ -235,14 +240,18 @@ void ReferenceState::ApplyRows(const PushOf& push, SliceId bucket, bool effect, 
 
 bool ReferenceState::Showed(SliceId bucket, Version version, const Payload& keys, const Payload& rows) const {
   const Lineage* lineage = Find(bucket, version.epoch);
-  const auto shown =
-      lineage == nullptr ? std::map<uint64_t, Payload>::const_iterator() : lineage->shown.find(version.n);
-  if (lineage == nullptr || shown == lineage->shown.end()) return false;
+  if (lineage == nullptr) return false;
+  const auto shown = lineage->shown.find(version.n);
+  return shown != lineage->shown.end() && Answers(bucket, shown->second, keys, rows);
+}
+
+bool ReferenceState::Answers(SliceId bucket, const Payload& all_values, const Payload& keys,
+                             const Payload& rows) const {
   const absl::StatusOr<RowKeys> wanted = UnpackKeys(keys, oracle_->grid().row_widths);
   if (!wanted.ok()) return false;
   // Both ascend, table by table.
   const RowKeys& all = oracle_->AllKeys(bucket);
-  const absl::Span<const float> values = shown->second.floats(), given = rows.floats();
+  const absl::Span<const float> values = all_values.floats(), given = rows.floats();
   size_t next = 0, at = 0, to = 0, place = 0;
   for (size_t table = 0; table < all.counts.size(); ++table) {
     const size_t width = oracle_->grid().row_widths[table];

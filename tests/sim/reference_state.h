@@ -47,6 +47,8 @@ class ReferenceState {
   Step ConsumedTo(SliceId slice, SliceEpoch epoch, LeaseId lease) const;
   // What the lineage has finished; empty if there is no such lineage.
   IntervalSet Finished(SliceId slice, SliceEpoch epoch) const;
+  // The lineage as it is by now; null: there is none, or CheckSlice has not seen what it began with.
+  const SliceState* Now(SliceId slice, SliceEpoch epoch) const;
   // Which ps was given the slice in that epoch; kNone: none yet.
   Incarnation GivenTo(SliceId slice, SliceEpoch epoch) const;
 
@@ -60,6 +62,8 @@ class ReferenceState {
   Payload Show(SliceId bucket, const BucketRows& rows) const { return rows.Gather(oracle_->AllKeys(bucket)); }
   // Whether a bucket at that version had these rows, which answer those keys.
   bool Showed(SliceId bucket, Version version, const Payload& keys, const Payload& rows) const;
+  // Whether these rows answer those keys where a bucket has such values, as Show makes them.
+  bool Answers(SliceId bucket, const Payload& values, const Payload& keys, const Payload& rows) const;
 
  private:
   using PushOf = std::pair<LeaseId, Step>;

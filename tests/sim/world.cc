@@ -10,6 +10,7 @@
 #include "schema/checkpoint_format.h"
 #include "tests/sim/describe.h"
 #include "tests/sim/invariant_checker.h"
+#include "tests/sim/viewer.h"
 
 namespace downpour {
 namespace {
@@ -27,6 +28,7 @@ PushName NameOf(const Process& ps, const TraceRecord& push) {
 
 uint64_t RunOf(const Process& process) {
   if (process.chief != nullptr) return process.chief->run();
+  if (process.viewer != nullptr) return process.viewer->run();
   return process.ps != nullptr ? process.ps->run() : process.worker->run();
 }
 
@@ -95,6 +97,7 @@ bool World::IsFarAhead(TaskRole kind, Life life) const {
 
 Life World::StartChief(const JobSpec& job, bool resume, Round give_up) {
   return Add(TaskRole::kChief, "chief", kChiefEndpoint, [&](Process& process) {
+    if (plan_.readers.count > 0) network_.Listen(process.life, EndpointForReaders(process.life));
     auto role = std::make_unique<ChiefRole>(ChiefOptions{.job = job,
                                                          .job_dir = "/jobs/simulated",
                                                          .host = "chief-host",
@@ -118,6 +121,24 @@ Life World::StartStranger(const std::vector<std::string>& endpoints) {
   process.name = "stranger";
   process.alive = false;  // to all who count the living
   for (size_t i = 0; i < endpoints.size(); ++i) network_.Dial(life, PeerId{1 + i}, endpoints[i]);
+  return life;
+}
+
+std::string World::EndpointForReaders(Life chief) const {
+  const auto life = static_cast<uint32_t>(chief);
+  return absl::StrCat("chief-host:", MixAll(plan_.seed, 8, life) % 2 == 0 ? 7001 : 7002 + life);
+}
+
+Life World::StartReader(const std::string& name, std::unique_ptr<Viewer> viewer, Duration clock) {
+  const Life life{static_cast<uint32_t>(processes_.size())};
+  Process& process = *processes_.emplace_back(std::make_unique<Process>());
+  process.life = life;
+  process.name = name;
+  process.viewer = viewer.get();
+  process.role = std::move(viewer);
+  process.clock = clock;
+  events_.After(Duration::zero(), [this, life] { Give(life, Started{}); });
+  events_.After(plan_.timing.tick, [this, life] { ScheduleTick(life); });
   return life;
 }
 
@@ -168,7 +189,8 @@ void World::ForEach(const std::function<void(const Process&)>& visit) const {
 std::vector<Life> World::Alive(TaskRole kind) const {
   std::vector<Life> alive;
   for (size_t i = 1; i < processes_.size(); ++i) {
-    if (processes_[i]->alive && processes_[i]->kind == kind) alive.push_back(processes_[i]->life);
+    const bool is_member = processes_[i]->viewer == nullptr;
+    if (is_member && processes_[i]->alive && processes_[i]->kind == kind) alive.push_back(processes_[i]->life);
   }
   return alive;
 }
@@ -208,8 +230,9 @@ void World::Give(Life life, Input input) {
 void World::Step(Process& process, Input input) {
   ++steps_;
   if (!std::holds_alternative<Tick>(input)) Digest(process, Describe(input));
-  checker_ = &checker_of_(process);
-  checker_->Before(process, input);
+  InvariantChecker& checker = checker_of_(process);
+  observer_ = process.viewer != nullptr ? checker.of_readers() : &checker;
+  observer_->Before(process, input);
   Effects out;
   process.role->Step(now() + process.clock, std::move(input), out);
   std::vector<Effect> effects = out.Take();
@@ -224,7 +247,7 @@ void World::Step(Process& process, Input input) {
     Carry(process, effect);
     if (!process.alive) break;
   }
-  checker_->After(process);
+  observer_->After(process);
   if (process.crash_after.has_value() && process.alive) Kill(process.life);
 }
 
@@ -252,7 +275,7 @@ bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
 }
 
 void World::Carry(Process& process, Effect& effect) {
-  checker_->OnEffect(process, effect);
+  observer_->OnEffect(process, effect);
   if (auto* send = std::get_if<Send>(&effect)) {
     if (auto* join = std::get_if<Join>(&send->message)) {
       join->endpoint = process.endpoint;
@@ -303,6 +326,7 @@ void World::CarryStorage(Process& process, StorageOp op) {
 
 void World::End(Process& process) {
   process.alive = false;
+  process.ended = now();
   process.held.clear();
   network_.Vanish(process.life);
 }
@@ -355,6 +379,10 @@ void World::Stop(Life life) { Give(life, StopRequested{kSigterm}); }
 
 void World::Tell(Life member, Message message, uint64_t run) {
   Give(member, Received{MemberSession::kChief, std::move(message), run});
+}
+
+void World::TellBy(PeerId peer, Life dialler, Message message, uint64_t run) {
+  Give(dialler, Received{peer, std::move(message), run});
 }
 
 void World::GiveMalformed(Life life) {

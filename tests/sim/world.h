@@ -34,19 +34,22 @@
 namespace downpour {
 
 class InvariantChecker;
+class Observer;
+class Viewer;
 
 inline constexpr char kChiefEndpoint[] = "chief-host:7000";
 inline constexpr char kSecret[] = "of the chief";  // which people's tools know
 
 struct Process {
   Life life{};
-  TaskRole kind{};
+  TaskRole kind{};   // of a member
   std::string name;  // as its supervisor calls it
   std::unique_ptr<Role> role;
   const ChiefRole* chief = nullptr;  // the role, by its kind
   const PsRole* ps = nullptr;
   const WorkerRole* worker = nullptr;
-  JobSpec job;  // a chief's
+  const Viewer* viewer = nullptr;  // of one that only reads, and is no member
+  JobSpec job;                     // a chief's
   std::unique_ptr<Device> device;
   uint64_t nonce = 0;
   std::string endpoint;  // where it listens, as its driver finds it with each Join
@@ -54,6 +57,7 @@ struct Process {
   Disk* disk = nullptr;  // its job folder, as it was when it started
   Time disk_free;
   bool alive = true;
+  Time ended = Time::max();
   bool paused = false;
   Time paused_at;
   Duration away{};                 // in pauses so long that it must notice them
@@ -93,6 +97,10 @@ class World {
   Life StartChief(const JobSpec& job, bool resume, Round give_up = {});
   Life StartPs(const TaskStart& start);
   Life StartWorker(const TaskStart& start);
+  // No member, nor any of those whom Alive names. `clock` as in Process.
+  Life StartReader(const std::string& name, std::unique_ptr<Viewer> viewer, Duration clock);
+  // Where that chief listens beside kChiefEndpoint, for readers: often elsewhere than the one before it.
+  std::string EndpointForReaders(Life chief) const;
   // Somebody who speaks to these and is no part of the job; the first endpoint is its PeerId 1, and so on.
   Life StartStranger(const std::vector<std::string>& endpoints);
 
@@ -106,6 +114,7 @@ class World {
   void Move(Life life, const std::string& endpoint);  // a ps, to another address
   void GiveMalformed(Life life);
   void Tell(Life member, Message message, uint64_t run);  // over its connection to the chief, whoever says it
+  void TellBy(PeerId peer, Life dialler, Message message, uint64_t run);  // likewise over any that it dialled
 
   Process& process(Life life) { return *processes_[static_cast<size_t>(life)]; }
   const Process& process(Life life) const { return *processes_[static_cast<size_t>(life)]; }
@@ -164,7 +173,7 @@ class World {
   Network network_;
   std::deque<Disk> disks_;  // the newest is last
   CheckerOf checker_of_;
-  InvariantChecker* checker_ = nullptr;  // of the step at hand
+  Observer* observer_ = nullptr;  // of the step at hand
   std::ostream* log_ = nullptr;
   OnExit on_exit_;
   std::vector<std::unique_ptr<Process>> processes_;  // by Life; the first is none
