@@ -218,6 +218,9 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     if (absl::Status received = Receive(*found); !received.ok()) return received;
     if (running_->finds) {
       End(now);
+    } else if (running_->forgotten) {
+      found_.reset();
+      running_.reset();
     } else {
       running_->waits = true;
     }

@@ -54,11 +54,15 @@ class Schedule {
   void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
   void Tick(Time now, Effects& effects);
   void UsePullAhead(bool pull_ahead) { pull_ahead_ = pull_ahead; }
-  // The device is prepared again, behind what it is at. A step in which it waits for rows has no end then.
+  // The device is prepared again, behind what it is at. A step in which it waits for rows, by now or then, has no end.
   void ForgetDevice() {
     device_ = DeviceParameters(grid_.dense());
     rows_for_.reset();
-    if (waits_for_rows()) running_.reset();
+    if (waits_for_rows()) {
+      running_.reset();
+    } else if (running_) {
+      running_->forgotten = true;
+    }
   }
   // There is no other work to come: a device that waits for rows, which may not come, is to end its step without.
   void LetGo(Effects& effects);
@@ -99,6 +103,7 @@ class Schedule {
     bool finds = false;  // keys, for either
     bool waits = false;  // for rows, amid either
     bool in_vain = false;
+    bool forgotten = false;  // the device is prepared again behind this
     LeaseId lease{};
     Step step = 0;
     std::vector<Version> computed_from;  // of a bucket that was asked twice the older one

@@ -135,6 +135,8 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
   Worker& worker = workers_[process.life];
   worker.ticket = compute.ticket;
   worker.waits = false;
+  // The device is at nothing else: a step that it was at when it was prepared again has no end.
+  if (std::holds_alternative<FindKeys>(compute.request)) worker.at = At::kRest;
   if (std::holds_alternative<MoreRows>(compute.request) && worker.at == At::kStep) worker.training = compute.ticket;
   if (std::holds_alternative<Prepare>(compute.request) && std::exchange(worker.run, RunOf(process)) != RunOf(process)) {
     worker.forgotten.merge(worker.computed);
