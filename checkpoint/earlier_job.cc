@@ -129,10 +129,8 @@ std::string EarlierJob::Note() const {
   return note;
 }
 
-absl::Status EarlierJob::Stage(const std::string& job_dir) const {
-  const absl::StatusOr<OwnValues> own = OpenOwnValues(job_dir);
-  if (!own.ok()) return own.status();
-  return StageInitial(job_dir, [&](const std::string& folder) { return Write(folder, *own); });
+absl::Status EarlierJob::Stage(const std::string& job_dir, const OwnValues& own) const {
+  return StageInitial(job_dir, [&](const std::string& folder) { return Write(folder, own); });
 }
 
 absl::StatusOr<EarlierJob::OwnValues> EarlierJob::OpenOwnValues(const std::string& job_dir) const {
@@ -176,10 +174,12 @@ absl::StatusOr<SliceState> EarlierJob::StateOf(const Slice& slice, const OwnValu
   } else {
     state.values = Payload::Allocate(static_cast<size_t>(slice.bytes()));
     const absl::Span<float> values = state.values.mutable_floats();
-    if (!own) InitialValues(job_.seed, grid_, slice.id, values.data());
-    absl::Status read;
-    if (own) read = own->Read(grid_.variables[slice.variable].name, slice.offset, values);
-    if (!read.ok()) return read;
+    if (own) {
+      const absl::Status read = own->Read(grid_.variables[slice.variable].name, slice.offset, values);
+      if (!read.ok()) return read;
+    } else {
+      InitialValues(job_.seed, grid_, slice.id, values.data());
+    }
   }
   state.slice = slice.id;
   const auto slots = static_cast<size_t>(SlotCount(job_.training));
@@ -317,10 +317,12 @@ absl::StatusOr<std::string> StageFromEarlierJob(const JobSpec& job, const std::s
       absl::StatusOr<EarlierJob> earlier =
           opened.ok() ? EarlierJob::Match(job, *std::move(opened)) : absl::StatusOr<EarlierJob>(opened.status());
       if (opened.ok() && !earlier.ok()) return earlier.status();
-      // What the code has said is no checkpoint's fault.
-      const absl::Status own = earlier.ok() ? earlier->OpenOwnValues(job_dir).status() : absl::OkStatus();
-      if (!own.ok()) return own;
-      absl::Status status = earlier.ok() ? earlier->Stage(job_dir) : earlier.status();
+      absl::Status status = earlier.status();
+      if (earlier.ok()) {
+        const absl::StatusOr<EarlierJob::OwnValues> own = earlier->OpenOwnValues(job_dir);
+        if (!own.ok()) return own.status();  // what the code has said is no checkpoint's fault
+        status = earlier->Stage(job_dir, *own);
+      }
       if (status.ok()) return earlier->Note() + passed_over;
       if (newest.ok()) newest = status;
       passed_over = absl::StrCat("; checkpoint ", ToString(round), " was passed over: ", status.message());

@@ -2,7 +2,8 @@
 // state.
 //
 //   absl::StatusOr<EarlierJob> earlier = EarlierJob::Open(job);   // job.model.initializeFrom is a folder
-//   absl::Status status = earlier->Stage(job_dir);                 // the chief's main, which has the folder's lock
+//   const auto own = earlier->OpenOwnValues(job_dir);
+//   absl::Status status = earlier->Stage(job_dir, *own);           // the chief's main, which has the folder's lock
 //
 // Shapes: JOB_DIR/initial/ as runtime/posix/initial_values.h has it, and a record of each bucket in a file of its own.
 // Order: variables and tables are taken up by name, from the newest checkpoint whose files are there. A variable of
@@ -45,7 +46,7 @@ class EarlierJob {
   using OwnValues = std::optional<InitialValuesFile>;
   absl::StatusOr<OwnValues> OpenOwnValues(const std::string& job_dir) const;
   // What was staged before is replaced.
-  absl::Status Stage(const std::string& job_dir) const;
+  absl::Status Stage(const std::string& job_dir, const OwnValues& own) const;
 
  private:
   void MatchVariables();

@@ -74,12 +74,12 @@ void AddOfTasks(const ChiefView& chief, std::vector<WaitReport>* waits) {
     }
   };
   for (const Task& task : chief.members.tasks()) {
-    if (!task.alive() || task.stats.waiting_for.empty()) continue;
+    if (!task.alive() || WaitsForNothing(task.stats)) continue;
     if (!task.leaving.empty()) {
       const std::string& blocked_by = chief.departures.blocked_by();
       const bool blocks = task.role == TaskRole::kPs && !task.may_leave() && !blocked_by.empty();
       add(task, absl::StrCat("was told to stop: ", task.leaving, blocks ? "; " + blocked_by : ""), task.leaving_since);
-    } else if (task.state == TaskState::kRunning && task.stats.waiting_for != kReadsMostOfTheTime) {
+    } else if (task.state == TaskState::kRunning) {
       const std::string held_up = WhoHoldsItUp(chief, task);
       add(task, held_up.empty() ? WarnedMeanwhile(task) : held_up, task.waiting_since);
     }

@@ -178,13 +178,10 @@ bool ColumnReader::TakeTexts(absl::Span<const std::string_view> texts, absl::Spa
       for (const size_t place : from_[column]) scratch[place] = texts[place];
       if (!TakeOne(column, scratch, row, &values).ok()) return false;
     } else if (way == Way::kHash) {
-      const auto categories = static_cast<uint64_t>(std::max<int64_t>(1, specs_[column].hash));
-      const std::string_view word = IsMissing(text) ? std::string_view() : text;
-      std::get<std::vector<int64_t>>(values)[row] = static_cast<int64_t>(HashWord(word) % categories);
+      const uint64_t hash = HashWord(IsMissing(text) ? std::string_view() : text);
+      std::get<std::vector<int64_t>>(values)[row] = CategoryOfHash(column, hash);
     } else if (way == Way::kVocabulary) {
-      const auto found = words_[column].find(text);
-      const int64_t other = specs_[column].categories() - 1;
-      std::get<std::vector<int64_t>>(values)[row] = found == words_[column].end() ? other : found->second;
+      std::get<std::vector<int64_t>>(values)[row] = CategoryOfWord(column, text);
     } else {
       const std::optional<double> number = NumberIn(text);
       if (!number) return false;
@@ -380,13 +377,18 @@ std::string ColumnReader::Remedy(const std::string& of_data, const std::string& 
 }
 
 int64_t ColumnReader::CategoryOf(size_t column, absl::Span<const FieldValue> values) const {
+  if (specs_[column].kind == ColumnKind::kHash) return CategoryOfHash(column, HashOf(column, values));
   FieldWordBuffer buffer;
-  const ColumnSpec& spec = specs_[column];
-  if (spec.kind == ColumnKind::kVocabulary) {
-    const auto found = words_[column].find(FieldWord(values[from_[column].front()], &buffer));
-    return found == words_[column].end() ? spec.categories() - 1 : found->second;
-  }
-  return static_cast<int64_t>(HashOf(column, values) % static_cast<uint64_t>(std::max<int64_t>(1, spec.hash)));
+  return CategoryOfWord(column, FieldWord(values[from_[column].front()], &buffer));
+}
+
+int64_t ColumnReader::CategoryOfWord(size_t column, std::string_view word) const {
+  const auto found = words_[column].find(word);
+  return found == words_[column].end() ? specs_[column].categories() - 1 : found->second;
+}
+
+int64_t ColumnReader::CategoryOfHash(size_t column, uint64_t hash) const {
+  return static_cast<int64_t>(hash % static_cast<uint64_t>(std::max<int64_t>(1, specs_[column].hash)));
 }
 
 uint64_t ColumnReader::HashOf(size_t column, absl::Span<const FieldValue> values) const {

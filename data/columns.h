@@ -89,6 +89,8 @@ class ColumnReader {
   // What to do about a value: for who has the data of a job, and where there is no label for who asks a model.
   std::string Remedy(const std::string& of_data, const std::string& of_request) const;
   int64_t CategoryOf(size_t column, absl::Span<const FieldValue> values) const;
+  int64_t CategoryOfWord(size_t column, std::string_view word) const;  // of a vocabulary
+  int64_t CategoryOfHash(size_t column, uint64_t hash) const;
   uint64_t HashOf(size_t column, absl::Span<const FieldValue> values) const;  // of all its fields, crossed
 
   const std::vector<ColumnSpec> specs_;

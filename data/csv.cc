@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "data/record_fields.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -21,7 +22,6 @@ constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kSeparatorLine = "sep=";  // and the separator, by which spreadsheets begin
 constexpr std::array<char, 4> kSeparators = {',', ';', '\t', '|'};
-constexpr size_t kLineEndLooked = size_t{1} << 16;
 constexpr size_t kGuessedFrom = 200;               // records,
 constexpr size_t kGuessedBytes = size_t{1} << 20;  // or as many as have so many bytes
 
@@ -215,14 +215,10 @@ bool HasHeader(const Beginning& beginning) {
 
 // Old spreadsheets ended lines with CR alone, so that all would be one record.
 absl::Status CheckLineEnds(const ByteSource& source) {
-  ByteStream stream(source);
-  std::string beginning(kLineEndLooked, '\0');
-  const absl::StatusOr<size_t> got = stream.Read({reinterpret_cast<uint8_t*>(beginning.data()), beginning.size()});
-  if (!got.ok()) return got.status();
-  beginning.resize(*got);
-  const size_t end = beginning.find('\r');
-  const bool is_alone = end < beginning.size() - 1 && beginning.find('\n') == std::string::npos;
-  if (beginning.empty() || end == std::string::npos || !is_alone) return absl::OkStatus();
+  const absl::StatusOr<std::string> beginning = BeginningOf(source);
+  if (!beginning.ok() || beginning->empty()) return beginning.status();
+  const size_t end = beginning->find('\r');
+  if (end >= beginning->size() - 1 || beginning->find('\n') != std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(source.name() +
                                     ": its lines end with CR alone; write LF in their place, as by tr '\\r' '\\n'");
 }

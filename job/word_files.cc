@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "job/data_place.h"
@@ -20,15 +19,6 @@ constexpr size_t kShown = 60;  // bytes of a word in a sentence
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-YamlNode NodeAt(const YamlNode& at, YamlNode::Kind kind) {
-  YamlNode node;
-  node.kind = kind;
-  node.line = at.line;
-  node.column = at.column;
-  node.overridden = at.overridden;
-  return node;
-}
-
 // Why a line is no word; empty: it is one.
 std::string FaultOf(std::string_view word) {
   if (word.empty()) return "has no word; take the line away: a value that is missing is none";
@@ -43,10 +33,13 @@ std::string FaultOf(std::string_view word) {
   return "";
 }
 
-// The words of `text`, as a list that stands where `at` does. The first line that is wrong is an error; then nothing.
+// The words of `text`, as a list in the place of their file's path, which stands at `at`. The first line that is wrong
+// is an error; then nothing.
 YamlNode WordsIn(std::string_view text, const std::string& path, const YamlNode& at, const std::string& key,
                  JobErrors& errors) {
-  YamlNode list = NodeAt(at, YamlNode::Kind::kSequence);
+  YamlNode item = at, list = at;
+  item.quoted = true;
+  list.kind = YamlNode::Kind::kSequence;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::set<std::string_view> seen;
   for (size_t line = 1; !text.empty() || line == 1; ++line) {
@@ -62,10 +55,8 @@ YamlNode WordsIn(std::string_view text, const std::string& path, const YamlNode&
       errors.Add(at, key, absl::StrCat("line ", line, " of ", path, " ", fault));
       return {};
     }
-    YamlNode item = NodeAt(at, YamlNode::Kind::kScalar);
-    item.quoted = true;
     item.text = std::string(word);
-    list.items.push_back(std::move(item));
+    list.items.push_back(item);
   }
   return list;
 }

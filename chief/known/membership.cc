@@ -58,8 +58,7 @@ absl::Status CheckStats(const TaskStats& s) {
 // however slow its link is, parameters that arrive are progress.
 bool GotOn(TaskRole role, const TaskStats& before, const TaskStats& now) {
   if (now.steps > before.steps) return true;
-  const bool is_at_work = now.waiting_for.empty() || now.waiting_for == kReadsMostOfTheTime;
-  return role == TaskRole::kWorker && (is_at_work || now.bytes_in >= before.bytes_in + kSomeParameters);
+  return role == TaskRole::kWorker && (WaitsForNothing(now) || now.bytes_in >= before.bytes_in + kSomeParameters);
 }
 
 Refused Refuse(RefusalCode code, bool for_good, std::string why) { return {code, for_good, std::move(why)}; }

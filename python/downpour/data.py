@@ -363,9 +363,9 @@ def _listed(files: Any) -> list:
 def _path(file: Any) -> str:
     if not isinstance(file, (str, os.PathLike)):
         raise TrainingError(f"a file is {kind_of(file)}: give its path as text, or its address")
-    path = os.fspath(file)
+    path = os.fsdecode(file)
     try:
-        str(path, "utf-8") if isinstance(path, bytes) else path.encode()
+        path.encode()
     except UnicodeError:
         raise TrainingError(f"the path {path!r} is not UTF-8: give the file another name, or a link to it") from None
-    return path if isinstance(path, str) else path.decode()
+    return path
