@@ -107,6 +107,7 @@ struct Cluster {
   int servers = 1;
   int workers = 1;
   bool pull_ahead = false;
+  bool shares_memory = true;
   Series rate = {}, ratio = {};
 };
 
@@ -119,7 +120,7 @@ double TrainCluster(const std::string& downpour, const std::string& folder, JobS
   fs::remove_all(job_dir);
   std::ofstream(job_file) << CanonicalJob(job);
   const std::string command =
-      absl::StrCat("'", downpour, "' run '", job_file, "' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
+      absl::StrCat("DOWNPOUR_SHARE_MEMORY=", cluster.shares_memory ? 1 : 0, " '", downpour, "' run '", job_file, "' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
   CHECK_EQ(std::system(command.c_str()), 0) << "see " << folder << "/log";
   return nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
 }
@@ -140,8 +141,10 @@ void Measure(const std::string& downpour, int runs, int64_t batch_size, int64_t 
 
   Series alone;
   std::vector<Cluster> clusters = {{"1 chief, 1 ps, 1 worker", 1, 1, false},
+                                   {"the same without shared memory", 1, 1, false, false},
                                    {"1 chief, 1 ps, 1 worker, pullAhead", 1, 1, true},
                                    {"1 chief, 2 ps, 2 workers", 2, 2, false},
+                                   {"the same without shared memory", 2, 2, false, false},
                                    {"1 chief, 2 ps, 2 workers, pullAhead", 2, 2, true}};
   for (int run = 0; run < runs; ++run) {
     alone.values.push_back(one_process.TrainEpoch(0));

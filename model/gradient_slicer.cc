@@ -41,7 +41,7 @@ Payload GradientSlicer::OnWire(const StepName& step, SliceId id, Payload gradien
   if (grid_->wire == WireFormat::kFp32) return gradient;
   std::vector<float>& residual = residuals_[ToNumber(id)];
   std::vector<float> move = residual;
-  Payload rounded = Payload::Allocate(grid_->WireBytes(id));
+  Payload rounded = Payload::AllocateToSend(grid_->WireBytes(id));
   RoundWithFeedback(gradient.floats(), residual.data(), rounded.mutable_as<Bf16>().data());
   for (size_t i = 0; i < move.size(); ++i) move[i] -= residual[i];
   moves_[{step, id}].push_back(std::move(move));

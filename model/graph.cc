@@ -330,7 +330,7 @@ absl::StatusOr<BatchTotals> Graph::AwaitTotals() {
 void Graph::PlaceGradients(const Node& node) {
   for (size_t variable : node.variables) {
     Parameter& parameter = *parameters_[variable];
-    placed_[variable] = Payload::Allocate(static_cast<size_t>(parameter.value.elements()) * sizeof(float));
+    placed_[variable] = Payload::AllocateToSend(static_cast<size_t>(parameter.value.elements()) * sizeof(float));
     float* const data = placed_[variable].mutable_floats().data();
     parameter.gradient = Matrix(data, parameter.value.rows, parameter.value.cols);
   }

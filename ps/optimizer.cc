@@ -12,6 +12,11 @@ namespace {
 // Where an array's update goes: into the array itself if nobody else holds it.
 Payload Target(const Payload& array) { return array.unique() ? Payload() : Payload::Allocate(array.size()); }
 
+// The same of values, which pulls refer to.
+Payload TargetToSend(const Payload& values) {
+  return values.unique() && values.is_placed_to_send() ? Payload() : Payload::AllocateToSend(values.size());
+}
+
 UpdatedArray Bind(Payload& array, Payload& target) {
   return {array.floats().data(), target.empty() ? array.mutable_floats().data() : target.mutable_floats().data()};
 }
@@ -114,7 +119,7 @@ bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, 
   const size_t count = 1 + static_cast<size_t>(SlotCount(spec.kind));
   for (size_t i = 0; i < count; ++i) {
     Payload& array = i == 0 ? slice.values : slice.slots[i - 1];
-    targets[i] = Target(array);
+    targets[i] = i == 0 ? TargetToSend(array) : Target(array);
     arrays[i] = Bind(array, targets[i]);
   }
   Update rule = UpdateFor(spec, damping, slice.version + 1, RateShare(spec.schedule, slice.consumed, job_steps_));

@@ -195,7 +195,7 @@ void Shard::CheckAllCounts() const {
 const Payload& OnWire(WireFormat wire, ServedSlice& slice) {
   if (wire == WireFormat::kFp32) return slice.values;
   if (slice.on_wire.empty()) {
-    slice.on_wire = Payload::Allocate(slice.values.size() / 2);
+    slice.on_wire = Payload::AllocateToSend(slice.values.size() / 2);
     RoundToBf16(slice.values.floats(), slice.on_wire.mutable_as<Bf16>().data());
   }
   return slice.on_wire;

@@ -11,9 +11,9 @@ uint64_t DescriptorNeed(TaskRole role, const ClusterSpec& cluster) {
     case TaskRole::kChief:
       return kOwnDescriptors + 2 * servers + workers;  // a ps dials it twice: records have a link of their own
     case TaskRole::kPs:
-      return kOwnDescriptors + 2 * kDescriptorsPerDialledLink + workers;
+      return kOwnDescriptors + 2 * kDescriptorsPerDialledLink + 2 * workers;
     case TaskRole::kWorker:
-      return kOwnDescriptors + (1 + servers) * kDescriptorsPerDialledLink;
+      return kOwnDescriptors + (1 + servers) * kDescriptorsPerDialledLink + servers;
   }
   return kOwnDescriptors;
 }

@@ -3,7 +3,7 @@
 // Units: descriptors, as RLIMIT_NOFILE counts them.
 // Source: libzmq 4.3.4. Each of its sockets has an eventfd. A link that is dialled has three of them (itself, and the
 //   two ends of its monitor, without which nobody would hear that a key is refused) and its connection. One that is
-//   accepted has its connection alone.
+//   accepted has its connection alone. Where a ps and a worker share memory, each has one more (runtime/shm/link.h).
 // Tests: tests/unit/runtime/descriptor_need_test.cc, tests/unit/runtime/zmq/links_test.cc.
 #pragma once
 

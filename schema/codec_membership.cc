@@ -168,6 +168,22 @@ JobEnd Read(const wire::JobEnd& t, Reader& in) {
   return {.succeeded = t.succeeded(), .why = in.Text(t.why(), "why"), .cancelled = t.cancelled()};
 }
 
+flatbuffers::Offset<wire::ShareMemory> Write(const ShareMemory& m, Writer& out) {
+  return wire::CreateShareMemory(out.fbb, out.Text(m.boot));
+}
+
+ShareMemory Read(const wire::ShareMemory& t, Reader& in) { return {.boot = in.Text(t.boot(), "boot")}; }
+
+flatbuffers::Offset<wire::MemoryDoor> Write(const MemoryDoor& m, Writer& out) {
+  return wire::CreateMemoryDoor(out.fbb, out.Text(m.address), out.Text(m.ticket), out.Text(m.proof));
+}
+
+MemoryDoor Read(const wire::MemoryDoor& t, Reader& in) {
+  return {.address = in.Text(t.address(), "address"),
+          .ticket = in.Text(t.ticket(), "ticket"),
+          .proof = in.Text(t.proof(), "proof")};
+}
+
 flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& out) {
   return wire::CreateStatusRequest(out.fbb, m.protocol, m.again_in_ms, m.knows_end, out.Text(m.secret));
 }

@@ -221,6 +221,8 @@ flatbuffers::Offset<wire::EpilogueGrant> Write(const EpilogueGrant& m, Writer& o
 flatbuffers::Offset<wire::RecordRequest> Write(const RecordRequest& m, Writer& out);
 flatbuffers::Offset<wire::EpilogueDone> Write(const EpilogueDone& m, Writer& out);
 flatbuffers::Offset<wire::PlacementRequest> Write(const PlacementRequest& m, Writer& out);
+flatbuffers::Offset<wire::ShareMemory> Write(const ShareMemory& m, Writer& out);
+flatbuffers::Offset<wire::MemoryDoor> Write(const MemoryDoor& m, Writer& out);
 flatbuffers::Offset<wire::Violation> Write(const Violation& m, Writer& out);
 flatbuffers::Offset<wire::Push> Write(const Push& m, Writer& out);
 flatbuffers::Offset<wire::PushReply> Write(const PushReply& m, Writer& out);
@@ -262,6 +264,8 @@ EpilogueGrant Read(const wire::EpilogueGrant& t, Reader& in);
 RecordRequest Read(const wire::RecordRequest& t, Reader& in);
 EpilogueDone Read(const wire::EpilogueDone& t, Reader& in);
 PlacementRequest Read(const wire::PlacementRequest& t, Reader& in);
+ShareMemory Read(const wire::ShareMemory& t, Reader& in);
+MemoryDoor Read(const wire::MemoryDoor& t, Reader& in);
 Violation Read(const wire::Violation& t, Reader& in);
 Push Read(const wire::Push& t, Reader& in);
 PushReply Read(const wire::PushReply& t, Reader& in);

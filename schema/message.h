@@ -21,7 +21,7 @@ using MessageKinds =
                  SliceReport, Placement, DataReport, WorkRequest, Grant, EvalGrant, LeaseDone, LeaseDoneReply, EvalDone,
                  EvalDoneReply, Violation, Push, PushReply, Probe, Pull, PullReply, SnapshotRequest, SliceRecord,
                  WriteShard, ShardWritten, StatusRequest, StatusReply, Control, ControlReply, CodeRequest, CodeBlock,
-                 EpilogueGrant, RecordRequest, EpilogueDone, PlacementRequest>;
+                 EpilogueGrant, RecordRequest, EpilogueDone, PlacementRequest, ShareMemory, MemoryDoor>;
 
 // One of them. What copies, moves and destroys it is compiled once, in message.cc: inline, it would cost half a second
 // in each source that includes this file.

@@ -164,6 +164,18 @@ struct JobEnd {  // also says: you may leave
   bool cancelled = false;  // as somebody asked, or its time was over: nothing failed
 };
 
+// ---- Memory that two processes of one host share: said by their drivers, of which roles know nothing ----------------
+
+struct ShareMemory {  // worker, reader -> ps: "may we, if we are on one host?"
+  std::string boot;   // of the kernel (Started in runtime/role.h)
+};
+
+struct MemoryDoor {     // "come to this door"
+  std::string address;  // of a socket in this host's abstract namespace
+  std::string ticket;   // lets in whoever shows it first
+  std::string proof;    // by which the door shows that it is this process's
+};
+
 // ---- Questions: command-line tool -> chief --------------------------------------------------------------------------
 
 struct StatusRequest {

@@ -118,11 +118,14 @@ BlockPool& Pool() {
   return pool;
 }
 
+std::atomic<SharedBlocks*> shared_blocks = nullptr;
+
 }  // namespace
 
 struct Payload::Block {
   std::atomic<uint32_t> holders{1};
-  void* memory = nullptr;  // null for adopted memory
+  SharedBlocks* blocks = nullptr;  // of which the memory is; null: of the pool
+  void* memory = nullptr;          // null for adopted memory
   size_t capacity = 0;
   std::function<void()> release;
 };
@@ -133,6 +136,27 @@ Payload Payload::Allocate(size_t bytes) {
   block->capacity = std::bit_ceil(std::max(bytes, kAlignment));
   block->memory = Pool().Get(block->capacity);
   return Payload(block, static_cast<const std::byte*>(block->memory), bytes);
+}
+
+void Payload::SendFrom(SharedBlocks* blocks) { shared_blocks = blocks; }
+
+Payload Payload::AllocateToSend(size_t bytes) {
+  SharedBlocks* const blocks = shared_blocks;
+  if (blocks == nullptr || !blocks->in_use()) return Allocate(bytes);
+  Payload payload = AllocateFrom(*blocks, bytes);
+  return payload.empty() ? Allocate(bytes) : payload;
+}
+
+Payload Payload::AllocateFrom(SharedBlocks& blocks, size_t bytes) {
+  if (bytes == 0) return Payload();
+  const size_t capacity = std::bit_ceil(std::max(bytes, kAlignment));
+  void* const memory = blocks.Get(capacity);
+  if (memory == nullptr) return Payload();
+  auto* block = new Block;
+  block->blocks = &blocks;
+  block->memory = memory;
+  block->capacity = capacity;
+  return Payload(block, static_cast<const std::byte*>(memory), bytes);
 }
 
 Payload Payload::CopyOf(const void* data, size_t bytes) {
@@ -171,7 +195,11 @@ Payload& Payload::operator=(Payload other) noexcept {
 
 Payload::~Payload() {
   if (block_ == nullptr || block_->holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (block_->memory != nullptr) Pool().Put(block_->memory, block_->capacity);
+  if (block_->blocks != nullptr) {
+    block_->blocks->Put(block_->memory, block_->capacity);
+  } else if (block_->memory != nullptr) {
+    Pool().Put(block_->memory, block_->capacity);
+  }
   if (block_->release) block_->release();
   delete block_;
 }
@@ -186,6 +214,11 @@ Payload Payload::Sub(size_t offset, size_t bytes) const {
 
 bool Payload::unique() const {
   return block_ != nullptr && block_->memory != nullptr && block_->holders.load(std::memory_order_acquire) == 1;
+}
+
+bool Payload::is_placed_to_send() const {
+  const SharedBlocks* const blocks = shared_blocks;
+  return block_ == nullptr || block_->blocks != nullptr || blocks == nullptr || !blocks->in_use();
 }
 
 std::byte* Payload::mutable_data() {

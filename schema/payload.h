@@ -21,6 +21,15 @@
 
 namespace downpour {
 
+// Where memory comes from that other processes of this host may read (runtime/shm/arena.h).
+class SharedBlocks {
+ public:
+  virtual ~SharedBlocks() = default;
+  virtual bool in_use() const = 0;           // whether somebody reads
+  virtual void* Get(size_t capacity) = 0;    // a power of two; null: there is none to be had
+  virtual void Put(void* memory, size_t capacity) = 0;
+};
+
 class Payload {
  public:
   static constexpr size_t kAlignment = 64;
@@ -29,6 +38,13 @@ class Payload {
   static Payload Allocate(size_t bytes);
   static Payload CopyOf(const void* data, size_t bytes);
   static Payload Zeros(size_t bytes);
+  // What will be sent: where there are SharedBlocks in use, those of this host may read it where it lies. Else as
+  // Allocate.
+  static Payload AllocateToSend(size_t bytes);
+  // Empty: there are no such blocks to be had. `blocks` outlives all that came from it.
+  static Payload AllocateFrom(SharedBlocks& blocks, size_t bytes);
+  // For the whole process, once; `blocks` outlives it.
+  static void SendFrom(SharedBlocks* blocks);
   // Borrows foreign memory (a received frame); `release` runs once, when the last holder lets go, on
   // that one's thread. No alignment promised.
   static Payload Adopt(const void* data, size_t bytes, std::function<void()> release);
@@ -49,6 +65,9 @@ class Payload {
   // Whether this is the only holder of memory that came from Allocate, CopyOf or Zeros.
   bool unique() const;
   std::byte* mutable_data();  // CHECKs unique()
+
+  // Whether AllocateToSend would have it where it is.
+  bool is_placed_to_send() const;
 
   // The bytes as numbers, of whose size size() must be a multiple. The address is only promised to be aligned for owned
   // memory.

@@ -61,6 +61,7 @@ constexpr Row kTable[] = {
     Says<CodeRequest>(kWorker),    Says<CodeBlock>(kChief),
     Says<EpilogueGrant>(kChief),   Says<RecordRequest>(kWorker),
     Says<EpilogueDone>(kWorker),   Says<PlacementRequest>(kViewer),
+    Says<ShareMemory>(kPullers),   Says<MemoryDoor>(kPs),
 };
 constexpr bool IsComplete() {
   for (size_t i = 0; i < std::size(kTable); ++i) {

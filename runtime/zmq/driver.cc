@@ -67,6 +67,7 @@ int ZmqDriver::Run(Role& role) {
     ServeAuthenticator();
     ServeListener();
     ServeLinks();
+    ServeShared();
     ServeClock();
     if (!exit_code_ && Drained()) Wait();
   }
@@ -93,8 +94,8 @@ void ZmqDriver::ServeMail() {
 void ZmqDriver::ServeListener() {
   if (!listener_) return;
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
-    const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
-    if (receipt == ZmqChannel::Receipt::kNothing) return;
+    const Link::Receipt receipt = listener_->Receive(&sender_, &frames_);
+    if (receipt == Link::Receipt::kNothing) return;
     if (authenticator_) authenticator_->Heard(listener_->speaker_fd());
     if (authenticator_ && !authenticator_->RoleOf(listener_->speaker())) {
       listener_->CutOffSpeaker();
@@ -105,11 +106,14 @@ void ZmqDriver::ServeListener() {
       listener_->CutOffSpeaker();
       continue;
     }
-    Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) {
-      return authenticator_ ? authenticator_->Validate(listener_->speaker(), message, run) : absl::OkStatus();
-    });
+    speaker_ = listener_->speaker();
+    Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) { return ValidateSpeaker(message, run); });
     speaking_ = PeerId::kNone;
   }
+}
+
+absl::Status ZmqDriver::ValidateSpeaker(const Message& message, uint64_t run) {
+  return authenticator_ ? authenticator_->Validate(speaker_, message, run) : absl::OkStatus();
 }
 
 void ZmqDriver::ServeAuthenticator() {
@@ -123,14 +127,69 @@ void ZmqDriver::ServeLinks() {
 
 void ZmqDriver::ServeLink(PeerId id, Time now) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
-    const ZmqChannel::Receipt receipt = links_.Receive(id, now, &frames_);
-    if (receipt == ZmqChannel::Receipt::kNothing) return;
+    const Link::Receipt receipt = links_.Receive(id, now, &frames_);
+    if (receipt == Link::Receipt::kNothing) return;
     Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Validate(id, message); });
   }
 }
 
-void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check) {
-  if (receipt == ZmqChannel::Receipt::kTooMany) {
+void ZmqDriver::ServeShared() {
+  for (const PeerId id : shared_.Tend(Now())) {
+    if (id < PeerId::kFirstAccepted) Step(Reconnected{id});
+  }
+  for (PeerId id = shared_.After(PeerId::kNone); id != PeerId::kNone; id = shared_.After(id)) {
+    if (!ServeSharedLink(id)) shared_.Drop(id);
+  }
+}
+
+// False: it is heard no more.
+bool ZmqDriver::ServeSharedLink(PeerId id) {
+  for (int i = 0; i < kBurst && !exit_code_; ++i) {
+    SharedLink* const link = shared_.Find(id);
+    if (link == nullptr) return true;
+    const Link::Receipt receipt = link->Receive(&frames_);
+    if (receipt == Link::Receipt::kNothing) return true;
+    if (id < PeerId::kFirstAccepted) {
+      Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Validate(id, message); });
+      continue;
+    }
+    // As over ZeroMQ: a key may be taken away, and a peer be muted.
+    speaker_ = shared_.KeyOf(id);
+    const std::string* routing_id = peers_.Find(id);
+    if (routing_id == nullptr || (authenticator_ && !authenticator_->RoleOf(speaker_))) return false;
+    speaking_ = peers_.Spoke(std::string(*routing_id));
+    Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) { return ValidateSpeaker(message, run); });
+    speaking_ = PeerId::kNone;
+  }
+  return true;
+}
+
+// What drivers say to each other.
+bool ZmqDriver::TakeOwn(PeerId from, const Message& message) {
+  if (const auto* asks = std::get_if<ShareMemory>(&message)) {
+    if (from >= PeerId::kFirstAccepted) {
+      Send answer{from, shared_.Expect(from, speaker_, asks->boot, Now()), 0};
+      Do(answer);
+    }
+    return true;
+  }
+  const auto* door = std::get_if<MemoryDoor>(&message);
+  if (door != nullptr && from < PeerId::kFirstAccepted) shared_.Visit(from, *door, Now());
+  return door != nullptr;
+}
+
+// Each ps whose connection stands since the last time.
+void ZmqDriver::AskToShare() {
+  const ShareMemory question = shared_.Question();
+  for (const PeerId peer : links_.TakeConnected()) {
+    if (question.boot.empty()) continue;
+    Send asks{peer, question, 0};
+    Do(asks);
+  }
+}
+
+void ZmqDriver::Deliver(PeerId from, Link::Receipt receipt, const Check& check) {
+  if (receipt == Link::Receipt::kTooMany) {
     Step(Malformed{from, "more than " + std::to_string(kMaxFrames) + " frames"});
     return;
   }
@@ -139,6 +198,7 @@ void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& c
   frames_.clear();  // the message alone holds its payloads
   absl::Status status = message.status();
   if (status.ok()) status = check(*message, run);
+  if (status.ok() && TakeOwn(from, *message)) return;
   if (status.ok()) {
     Step(Received{from, std::move(*message), run});
   } else {
@@ -164,14 +224,15 @@ void ZmqDriver::ServeClock() {
       return Do(exit);
     }
     for (const PeerId peer : links_.TakeReconnected()) Step(Reconnected{peer});
+    AskToShare();
     Step(Tick{});
   }
 }
 
 void ZmqDriver::SampleAndReport() {
   ResourceSample sample = resources_.Sample();
-  sample.bytes_in = links_.bytes_in();
-  sample.bytes_out = links_.bytes_out();
+  sample.bytes_in = links_.bytes_in() + shared_.bytes_in();
+  sample.bytes_out = links_.bytes_out() + shared_.bytes_out();
   if (authenticator_) {
     sample.refused = authenticator_->refused();
     sample.refused_from = authenticator_->refused_from();
@@ -195,7 +256,9 @@ void ZmqDriver::ReloadKeys() {
 }
 
 // Whether nothing can be done before a descriptor becomes readable.
-bool ZmqDriver::Drained() { return authenticator_idle_ && (!listener_ || listener_->drained()) && links_.Drained(); }
+bool ZmqDriver::Drained() {
+  return authenticator_idle_ && (!listener_ || listener_->drained()) && links_.Drained() && shared_.Drained();
+}
 
 // On the sockets' own descriptors: zmq_poll would ask each socket twice more, at a system call each.
 void ZmqDriver::Wait() {
@@ -204,9 +267,13 @@ void ZmqDriver::Wait() {
   if (authenticator_) authenticator_->AddTo(&waited_on_);
   links_.AddTo(&waited_on_);
   waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
+  const size_t before = waited_on_.size();
+  shared_.AddTo(&waited_on_);
   const Duration left = std::max(Duration::zero(), next_tick_ - Now());
   const timespec patience{.tv_sec = left / 1s, .tv_nsec = (left % 1s).count()};
-  if (ppoll(waited_on_.data(), waited_on_.size(), &patience, nullptr) < 0) PCHECK(errno == EINTR) << "ppoll";
+  const int woken = ppoll(waited_on_.data(), waited_on_.size(), &patience, nullptr);
+  PCHECK(woken >= 0 || errno == EINTR) << "ppoll";
+  if (woken > 0) shared_.Woken(waited_on_.data() + before);
 }
 
 void ZmqDriver::Close() {
@@ -223,6 +290,7 @@ void ZmqDriver::Do(Dial& dial) {
 }
 
 void ZmqDriver::Do(HangUp& hang_up) {
+  shared_.Drop(hang_up.peer);
   if (hang_up.peer >= PeerId::kFirstAccepted) return peers_.Mute(hang_up.peer);
   links_.HangUp(hang_up.peer);
 }
@@ -234,7 +302,7 @@ void ZmqDriver::Do(Send& send) {
   }
   if (world_.trace != nullptr) world_.trace->Flush();
   if (auto* join = std::get_if<Join>(&send.message)) join->endpoint = endpoint();
-  if (authenticator_ && send.to == speaking_) authenticator_->NoteAnswer(listener_->speaker(), send.message);
+  if (authenticator_ && send.to == speaking_) authenticator_->NoteAnswer(speaker_, send.message);
   absl::StatusOr<std::vector<Payload>> frames = EncodeWithinLimits(send.message, send.run);
   if (!frames.ok()) {  // its receiver would drop it, and nobody here would hear of it
     const uint64_t count = ++unsendable_;
@@ -243,12 +311,14 @@ void ZmqDriver::Do(Send& send) {
     return;
   }
   send.message = Message();
+  SharedLink* const shared = shared_.Find(send.to);
+  if (shared != nullptr && shared->Send(*frames) == Link::Sending::kSent) return;
   if (send.to < PeerId::kFirstAccepted) return links_.Send(send.to, Now(), *std::move(frames));
   const std::string* routing_id = peers_.Find(send.to);
   if (routing_id == nullptr || !listener_) return;
-  const ZmqChannel::Sending result = listener_->Send(*routing_id, *frames);
-  if (result == ZmqChannel::Sending::kBusy) ++lost_;
-  if (result == ZmqChannel::Sending::kGone) peers_.Forget(send.to);
+  const Link::Sending result = listener_->Send(*routing_id, *frames);
+  if (result == Link::Sending::kBusy) ++lost_;
+  if (result == Link::Sending::kGone) peers_.Forget(send.to);
 }
 
 void ZmqDriver::Do(StorageOp& op) {

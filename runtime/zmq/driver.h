@@ -14,6 +14,8 @@
 //   peer says that its key may not say (schema/peer_role.h, authenticator.h) is Malformed; one whose key was taken
 //   out of the folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this
 //   process is refused itself (links.h), it tries again ever more seldom, with what its folder says by then.
+// Shared memory: with a peer of this host what can go through shared memory does (runtime/shm/peers.h), and the rest
+//   goes over ZeroMQ. Roles know nothing of it.
 // Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no more, and where
 //   there are keys cut off when it speaks again. A Dial that fails is tried again; where it fails for dial_patience,
 //   Run ends with kExitFailed and a sentence, unless it is a ps whose address is wrong (links.h). A message to a
@@ -44,6 +46,7 @@
 #include "runtime/process/resources.h"
 #include "runtime/process/service_manager.h"
 #include "runtime/role.h"
+#include "runtime/shm/peers.h"
 #include "runtime/zmq/authenticator.h"
 #include "runtime/zmq/frames.h"
 #include "runtime/zmq/links.h"
@@ -75,6 +78,7 @@ struct DriverWorld {
   ServiceManager* service = nullptr;
   NvmlMonitor* gpu = nullptr;
   StatusServer* status_server = nullptr;
+  SharedArena* memory = nullptr;  // to share with peers of this host
 };
 
 class ZmqDriver {
@@ -95,6 +99,7 @@ class ZmqDriver {
         world_(world),
         context_(std::move(context)),
         peers_(kMaxPeers),
+        shared_(world.memory),
         links_(context_, options.keys, options.keys_folder, options.dial_patience) {}
 
   absl::Status StartListening();
@@ -104,9 +109,15 @@ class ZmqDriver {
   void ServeListener();
   void ServeLinks();
   void ServeLink(PeerId id, Time now);
+  void ServeShared();
+  bool ServeSharedLink(PeerId id);
+  bool TakeOwn(PeerId from, const Message& message);
+  void AskToShare();
   void ServeAuthenticator();
+  // Errors: PERMISSION_DENIED, as the authenticator's.
+  absl::Status ValidateSpeaker(const Message& message, uint64_t run);
   using Check = std::function<absl::Status(const Message&, uint64_t run)>;  // whether its sender may say it
-  void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
+  void Deliver(PeerId from, Link::Receipt receipt, const Check& check);
   void ServeClock();
   void SampleAndReport();
   void ReloadKeys();
@@ -131,11 +142,13 @@ class ZmqDriver {
   ZmqContext context_;  // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
+  SharedPeers shared_;
   ZmqLinks links_;
   ResourceMeter resources_;
   std::unique_ptr<ZmqAuthenticator> authenticator_;  // of a listener with keys
   bool authenticator_idle_ = true;                   // nobody waits there
-  PeerId speaking_ = PeerId::kNone;                  // at the listener, while its message is delivered
+  PeerId speaking_ = PeerId::kNone;                  // of those who dialled, while its message is delivered
+  std::string speaker_;                              // its key
 
   Role* role_ = nullptr;
   std::optional<int> exit_code_;

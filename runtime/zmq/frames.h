@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/link.h"
 #include "runtime/zmq/sockets.h"
 #include "schema/payload.h"
 
@@ -21,11 +22,7 @@ class ZmqChannel {
   enum class Side { kListener, kDialler };
   ZmqChannel(ZmqSocket socket, Side side);
 
-  enum class Receipt {
-    kNothing,  // there is none yet
-    kMessage,
-    kTooMany,  // of more than kMaxFrames frames: dropped, over several calls
-  };
+  using Receipt = Link::Receipt;  // kTooMany comes over several calls
   // Does not wait. Replaces *peer (empty for a dialler) and *frames.
   Receipt Receive(std::string* peer, std::vector<Payload>* frames);
   // Of a listener with keys: the key of whoever sent the last message (Z85).
@@ -35,11 +32,7 @@ class ZmqChannel {
   // then dials again.
   void CutOffSpeaker();
 
-  enum class Sending {
-    kSent,  // handed to ZeroMQ, which may still lose it
-    kBusy,  // not connected, or too much is queued to that peer already: nothing was sent
-    kGone,  // no such peer
-  };
+  using Sending = Link::Sending;  // kBusy: not connected, or too much is queued to that peer already
   Sending Send(const std::string& peer, const std::vector<Payload>& frames);
 
   // A descriptor to wait on, readable when something changed: but only while drained(), that is

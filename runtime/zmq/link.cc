@@ -39,6 +39,7 @@ std::optional<ZmqMonitor::Event> ZmqLink::Tend(Time now) {
     if (event == ZmqMonitor::Event::kShookHands || IsRefusal(event)) outcome = event;
     if (event == ZmqMonitor::Event::kShookHands) {
       connected_ = true;
+      newly_connected_ = true;
       reconnected_ |= std::exchange(lost_words_, false);
     }
     if (event == ZmqMonitor::Event::kEnded) {

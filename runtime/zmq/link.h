@@ -57,6 +57,8 @@ class ZmqLink {
   std::optional<ZmqMonitor::Event> Tend(Time now);
   // Something was lost before there was this link: it counts as standing again once it stands.
   void NoteLoss() { lost_words_ = true; }
+  // Whether a connection began to stand since the last call.
+  bool TakeConnected() { return std::exchange(newly_connected_, false); }
   // Whether it stands again since the last call, and may have lost what was sent or awaited before.
   bool TakeReconnected() { return std::exchange(reconnected_, false); }
   bool DueToDial(Time now) const { return dial_at_ && now >= *dial_at_; }
@@ -86,6 +88,7 @@ class ZmqLink {
   Duration next_pause_ = kFirstPause;
   std::optional<Time> dial_at_;  // in a pause
   bool connected_ = false;
+  bool newly_connected_ = false;
   bool lost_words_ = false;  // since it stood last: a connection ended, or what waited for one was dropped
   bool reconnected_ = false;
   Duration next_look_ = kFirstLook;

@@ -132,6 +132,14 @@ std::vector<PeerId> ZmqLinks::TakeReconnected() {
   return reconnected;
 }
 
+std::vector<PeerId> ZmqLinks::TakeConnected() {
+  std::vector<PeerId> connected;
+  for (auto& [id, link] : links_) {
+    if (link.TakeConnected() && link.to() == PeerRole::kPs) connected.push_back(id);
+  }
+  return connected;
+}
+
 uint64_t ZmqLinks::TakeLost() {
   uint64_t lost = 0;
   for (auto& [id, link] : links_) lost += link.TakeLost();

@@ -77,6 +77,8 @@ class ZmqLinks {
   absl::Status Tend(Time now);
   // Those that stand again since the last call, and may have lost something meanwhile (ZmqLink).
   std::vector<PeerId> TakeReconnected();
+  // The ps whose connections began to stand since the last call.
+  std::vector<PeerId> TakeConnected();
   // Whether nothing can be done before a descriptor becomes readable.
   bool Drained();
   void AddTo(std::vector<pollfd>* waited_on);

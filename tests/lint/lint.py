@@ -24,7 +24,7 @@ MOST_COLUMNS = 120
 
 # What each part may include of ours. A main.cc and the rest of tools may include everything but tests.
 PURE = {"schema", "job", "seam"}
-DRIVERS = PURE | {"posix", "process", "http", "zmq"}
+DRIVERS = PURE | {"posix", "process", "shm", "http", "zmq"}
 MAY_INCLUDE = {
     "schema": {"schema"},
     "job": {"schema", "job"},
@@ -33,7 +33,8 @@ MAY_INCLUDE = {
     "seam": PURE,
     "posix": PURE | {"posix"},
     "process": PURE | {"posix", "process"},
-    "http": DRIVERS - {"zmq"},
+    "shm": PURE | {"posix", "shm"},
+    "http": PURE | {"posix", "process", "http"},
     "zmq": DRIVERS,
     "optimizer": {"schema", "job", "tensor", "optimizer"},
     "data": PURE | {"data", "modules"},

@@ -10,7 +10,7 @@ import unittest
 from cluster import LONG, PROGRAMS, TOOL, Process, ProcessTest, alive, complete, free_port, kill, task_of
 
 SERVERS, WORKERS = 100, 2
-NEED = {"chief": 128 + 2 * SERVERS + WORKERS, "ps": 128 + 8 + WORKERS, "worker": 128 + 4 * (SERVERS + 1)}
+NEED = {"chief": 128 + 2 * SERVERS + WORKERS, "ps": 128 + 8 + 2 * WORKERS, "worker": 128 + 4 + 5 * SERVERS}
 
 
 @unittest.skipUnless(shutil.which("prlimit"), "prlimit is not there: nobody may have fewer open files")

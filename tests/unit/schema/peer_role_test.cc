@@ -37,13 +37,15 @@ std::set<std::string> WhatMaySay(PeerRole role, TaskRole joiner = TaskRole::kWor
 
 TEST(PeerRoleTest, EachRoleSaysItsOwn) {
   EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest", "Control"));
-  EXPECT_THAT(WhatMaySay(PeerRole::kViewer), UnorderedElementsAre("StatusRequest", "PlacementRequest", "Pull"));
-  EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
-              UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
-                                   "Push", "Probe", "Pull", "CodeRequest", "RecordRequest", "EpilogueDone"));
+  EXPECT_THAT(WhatMaySay(PeerRole::kViewer),
+              UnorderedElementsAre("StatusRequest", "PlacementRequest", "Pull", "ShareMemory"));
+  EXPECT_THAT(
+      WhatMaySay(PeerRole::kWorker),
+      UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone", "Push",
+                           "Probe", "Pull", "CodeRequest", "RecordRequest", "EpilogueDone", "ShareMemory"));
   EXPECT_THAT(WhatMaySay(PeerRole::kPs, TaskRole::kPs),
               UnorderedElementsAre("Join", "Heartbeat", "OpenBulk", "Leave", "SliceReport", "Violation", "PushReply",
-                                   "PullReply", "SliceRecord", "ShardWritten"));
+                                   "PullReply", "SliceRecord", "ShardWritten", "MemoryDoor"));
 }
 
 TEST(PeerRoleTest, EachMessageHasASpeaker) {

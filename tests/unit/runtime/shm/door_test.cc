@@ -1,0 +1,121 @@
+#include "runtime/shm/door.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "tests/unit/runtime/shm/shared_pair.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+constexpr PeerId kWorker{5};
+constexpr Time kNow{1000s};
+
+class SharedDoorTest : public testing::Test {
+ protected:
+  // A socket that dialled the door, as anybody may.
+  UniqueFd Dial(const std::string& name) {
+    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), bytes), 0);
+    return socket;
+  }
+  SharedArena ps_, worker_;
+  std::unique_ptr<SharedDoor> door_ = SharedDoor::Open(&ps_).value();
+};
+
+TEST_F(SharedDoorTest, WhoShowsItsTicketShares) {
+  const MemoryDoor told = door_->Expect(kWorker, kNow);
+  const auto visit = DoorVisit::Begin(told, kNow, &worker_);
+  ASSERT_NE(visit, nullptr);
+  EXPECT_EQ(visit->Finish(kNow), nullptr) << "nobody has opened yet";
+  EXPECT_FALSE(visit->failed());
+  auto guests = door_->Admit(kNow);
+  ASSERT_EQ(guests.size(), 1u);
+  EXPECT_EQ(guests[0].whom, kWorker);
+  const auto link = visit->Finish(kNow);
+  ASSERT_NE(link, nullptr);
+  ASSERT_EQ(link->Send(FramesOf({"hello"})), Link::Sending::kSent);
+  std::vector<Payload> frames;
+  ASSERT_EQ(guests[0].link->Receive(&frames), Link::Receipt::kMessage);
+  EXPECT_THAT(TextsOf(frames), ElementsAre("hello"));
+}
+
+TEST_F(SharedDoorTest, ATicketLetsInOnceAndForAWhile) {
+  const MemoryDoor told = door_->Expect(kWorker, kNow);
+  const auto first = DoorVisit::Begin(told, kNow, &worker_), second = DoorVisit::Begin(told, kNow, &worker_);
+  EXPECT_EQ(door_->Admit(kNow).size(), 1u);
+  EXPECT_NE(first->Finish(kNow), nullptr);
+  EXPECT_EQ(second->Finish(kNow), nullptr);
+  EXPECT_TRUE(second->failed());
+
+  const MemoryDoor late = door_->Expect(kWorker, kNow);
+  const auto visit = DoorVisit::Begin(late, kNow, &worker_);
+  EXPECT_TRUE(door_->Admit(kNow + SharedDoor::kPatience).empty());
+  EXPECT_EQ(visit->Finish(kNow), nullptr);
+  EXPECT_TRUE(visit->failed());
+}
+
+TEST_F(SharedDoorTest, ANewTicketVoidsTheOneBefore) {
+  const MemoryDoor before = door_->Expect(kWorker, kNow);
+  door_->Expect(kWorker, kNow);
+  const auto visit = DoorVisit::Begin(before, kNow, &worker_);
+  EXPECT_TRUE(door_->Admit(kNow).empty());
+}
+
+TEST_F(SharedDoorTest, StrangersAreSentAway) {
+  const std::string name = door_->Expect(kWorker, kNow).address;
+  UniqueFd guesses = Dial(name), silent = Dial(name), talks = Dial(name);
+  ASSERT_TRUE(SendPacket(guesses.get(), Packet::kTicket, std::string(32, '0')));
+  ASSERT_TRUE(SendPacket(talks.get(), Packet::kWake));
+  EXPECT_TRUE(door_->Admit(kNow).empty());
+  EXPECT_EQ(ReceivePacket(guesses.get()).kind, Packet::kEnd);
+  EXPECT_EQ(ReceivePacket(talks.get()).kind, Packet::kEnd);
+  EXPECT_EQ(ReceivePacket(silent.get()).kind, Packet::kNone) << "it has a while";
+  EXPECT_TRUE(door_->Admit(kNow + SharedDoor::kPatience).empty());
+  EXPECT_EQ(ReceivePacket(silent.get()).kind, Packet::kEnd);
+}
+
+TEST_F(SharedDoorTest, ACrowdOfStrangersTakesBoundedDescriptorsAndKeepsNobodyOut) {
+  const MemoryDoor told = door_->Expect(kWorker, kNow);
+  std::vector<UniqueFd> crowd;
+  for (size_t i = 0; i < 2 * SharedDoor::kMostStrangers; ++i) {
+    crowd.push_back(Dial(told.address));
+    door_->Admit(kNow);
+  }
+  EXPECT_LE(door_->descriptors(), 1 + SharedDoor::kMostStrangers);
+  const auto visit = DoorVisit::Begin(told, kNow, &worker_);
+  EXPECT_EQ(door_->Admit(kNow).size(), 1u);
+}
+
+// Somebody took the name of a ps that has died: it cannot show the proof, so it gets nothing.
+TEST_F(SharedDoorTest, WhoCannotProveThatItGaveTheTicketIsNotBelieved) {
+  MemoryDoor told = door_->Expect(kWorker, kNow);
+  told.proof = std::string(32, '1');
+  const auto visit = DoorVisit::Begin(told, kNow, &worker_);
+  EXPECT_EQ(door_->Admit(kNow).size(), 1u);
+  EXPECT_EQ(visit->Finish(kNow), nullptr);
+  EXPECT_TRUE(visit->failed());
+}
+
+TEST_F(SharedDoorTest, WhereNobodyIsOrNoNameCanBeThereIsNoVisit) {
+  MemoryDoor told = door_->Expect(kWorker, kNow);
+  door_.reset();
+  EXPECT_EQ(DoorVisit::Begin(told, kNow, &worker_), nullptr);
+  told.address = std::string(5000, 'x');
+  EXPECT_EQ(DoorVisit::Begin(told, kNow, &worker_), nullptr);
+  told.address = "";
+  EXPECT_EQ(DoorVisit::Begin(told, kNow, &worker_), nullptr);
+}
+
+}  // namespace
+}  // namespace downpour
