@@ -119,8 +119,8 @@ double TrainCluster(const std::string& downpour, const std::string& folder, JobS
   const std::string job_dir = folder + "/job";
   fs::remove_all(job_dir);
   std::ofstream(job_file) << CanonicalJob(job);
-  const std::string command =
-      absl::StrCat("DOWNPOUR_SHARE_MEMORY=", cluster.shares_memory ? 1 : 0, " '", downpour, "' run '", job_file, "' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
+  const std::string command = absl::StrCat("DOWNPOUR_SHARE_MEMORY=", cluster.shares_memory ? 1 : 0, " '", downpour,
+                                           "' run '", job_file, "' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
   CHECK_EQ(std::system(command.c_str()), 0) << "see " << folder << "/log";
   return nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
 }

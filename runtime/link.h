@@ -1,5 +1,7 @@
 // A connection to one peer, as an event loop sees it: messages of frames, whole or not at all.
 //
+// There are two: over ZeroMQ to any host (runtime/zmq/link.h), and through shared memory (runtime/shm/link.h).
+//
 // Order: messages arrive in the order in which they were sent, or not at all.
 // Errors: what is sent to a peer that is gone is lost, as any message may be.
 // Threads: one.
@@ -8,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/world_time.h"
 #include "schema/payload.h"
 
 namespace downpour {
@@ -22,19 +25,20 @@ class Link {
     kTooMany,  // of more than kMaxFrames frames: dropped
   };
   // Does not wait. Replaces *frames.
-  virtual Receipt Receive(std::vector<Payload>* frames) = 0;
+  virtual Receipt Receive(Time now, std::vector<Payload>* frames) = 0;
 
   enum class Sending {
     kSent,  // handed over, and may still be lost
     kBusy,  // not now: nothing was sent
     kGone,  // no such peer
   };
-  virtual Sending Send(const std::vector<Payload>& frames) = 0;
+  // Takes the frames if it sends them.
+  virtual Sending Send(Time now, std::vector<Payload>&& frames) = 0;
 
-  // A descriptor to wait on, readable when something changed: but only after drained() was true, and as long as nothing
-  // else was done to the link.
+  // Whether nothing can be done before the descriptor becomes readable: until then nothing else may be done to the
+  // link.
+  virtual bool Drained() = 0;
   virtual int fd() const = 0;
-  virtual bool drained() = 0;
 
   virtual uint64_t bytes_in() const = 0;  // of all frames so far
   virtual uint64_t bytes_out() const = 0;

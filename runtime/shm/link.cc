@@ -57,7 +57,7 @@ SharedLink::~SharedLink() { arena_.RemoveReader(); }
 
 // ---- Sending --------------------------------------------------------------------------------------------------------
 
-Link::Sending SharedLink::Send(const std::vector<Payload>& frames) {
+Link::Sending SharedLink::Send(Time, std::vector<Payload>&& frames) {
   if (gone_ || broken_) return Sending::kGone;
   heads_.clear();
   placed_.resize(frames.size());
@@ -145,7 +145,7 @@ void SharedLink::TakeBack(size_t most) {
 
 // ---- Receiving ------------------------------------------------------------------------------------------------------
 
-Link::Receipt SharedLink::Receive(std::vector<Payload>* frames) {
+Link::Receipt SharedLink::Receive(Time, std::vector<Payload>* frames) {
   frames->clear();
   if (std::exchange(asked_, false)) reader_.TakeBackWish();
   if (std::exchange(readable_, false)) ReadSocket();
@@ -203,7 +203,7 @@ bool SharedLink::ReadFrame(const FrameHead& head, size_t* inline_at, Payload* fr
   return true;
 }
 
-bool SharedLink::drained() {
+bool SharedLink::Drained() {
   if (broken_ || gone_ || readable_) return false;
   asked_ = true;
   return reader_.AskToBeWoken();

@@ -2,7 +2,7 @@
 // ps, the dialler one that pulls from it.
 //
 //   SharedLink link(SharedLink::Side::kDialler, control, std::move(socket), &arena);
-//   if (link.Send(frames) != Link::Sending::kSent) ...say it over ZeroMQ...
+//   if (link.Send(now, std::move(frames)) != Link::Sending::kSent) ...say it over ZeroMQ...
 //
 // Headers and small frames are copied through a ring (ring.h). Larger ones stay where they lie in the sender's arena:
 // the record says where, and the sender holds them until the receiver gives them back. A dialler reads them in place. A
@@ -50,10 +50,10 @@ class SharedLink : public Link {
   SharedLink(const SharedLink&) = delete;
   ~SharedLink() override;
 
-  Receipt Receive(std::vector<Payload>* frames) override;
-  Sending Send(const std::vector<Payload>& frames) override;
+  Receipt Receive(Time now, std::vector<Payload>* frames) override;
+  Sending Send(Time now, std::vector<Payload>&& frames) override;
+  bool Drained() override;
   int fd() const override { return socket_.get(); }
-  bool drained() override;
   uint64_t bytes_in() const override { return bytes_in_; }
   uint64_t bytes_out() const override { return bytes_out_; }
 

@@ -95,7 +95,7 @@ PeerId SharedPeers::After(PeerId peer) const {
 
 bool SharedPeers::Drained() {
   for (const auto& [peer, shared] : links_) {
-    if (!shared.link->drained()) return false;
+    if (!shared.link->Drained()) return false;
   }
   return !woken_;
 }

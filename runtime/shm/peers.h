@@ -3,7 +3,7 @@
 //   peers.Expect(worker, key, boot, now);   // a listener's answer to ShareMemory
 //   peers.Visit(ps, door, now);             // a dialler's, to MemoryDoor
 //   peers.Tend(now);                        // and those that were waited for are there
-//   if (SharedLink* link = peers.Find(peer)) link->Send(frames);
+//   if (SharedLink* link = peers.Find(peer)) link->Send(now, std::move(frames));
 //
 // Order: a peer that is found is one that was there at the last Tend.
 // Cost: Tend is a look at a flag unless something came, or it is time.

@@ -121,15 +121,18 @@ void ZmqDriver::ServeAuthenticator() {
 }
 
 void ZmqDriver::ServeLinks() {
-  const Time now = Now();
-  for (PeerId id = links_.After(PeerId::kNone); id != PeerId::kNone; id = links_.After(id)) ServeLink(id, now);
+  for (PeerId id = links_.After(PeerId::kNone); id != PeerId::kNone; id = links_.After(id)) {
+    ServeLink(id, *links_.Find(id));
+  }
 }
 
-void ZmqDriver::ServeLink(PeerId id, Time now) {
+// Of a peer that was dialled. What its role says may hang up on it.
+void ZmqDriver::ServeLink(PeerId id, Link& link) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
-    const Link::Receipt receipt = links_.Receive(id, now, &frames_);
+    const Link::Receipt receipt = link.Receive(Now(), &frames_);
     if (receipt == Link::Receipt::kNothing) return;
     Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Validate(id, message); });
+    if (links_.Find(id) == nullptr) return;
   }
 }
 
@@ -138,28 +141,27 @@ void ZmqDriver::ServeShared() {
     if (id < PeerId::kFirstAccepted) Step(Reconnected{id});
   }
   for (PeerId id = shared_.After(PeerId::kNone); id != PeerId::kNone; id = shared_.After(id)) {
-    if (!ServeSharedLink(id)) shared_.Drop(id);
+    SharedLink& link = *shared_.Find(id);
+    if (id < PeerId::kFirstAccepted) {
+      ServeLink(id, link);
+    } else if (!ServeGuest(id, link)) {
+      shared_.Drop(id);
+    }
   }
 }
 
-// False: it is heard no more.
-bool ZmqDriver::ServeSharedLink(PeerId id) {
+// Of a peer that dialled. False: it is heard no more, as over ZeroMQ: a key may be taken away, and a peer be muted.
+bool ZmqDriver::ServeGuest(PeerId id, Link& link) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
-    SharedLink* const link = shared_.Find(id);
-    if (link == nullptr) return true;
-    const Link::Receipt receipt = link->Receive(&frames_);
+    const Link::Receipt receipt = link.Receive(Now(), &frames_);
     if (receipt == Link::Receipt::kNothing) return true;
-    if (id < PeerId::kFirstAccepted) {
-      Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Validate(id, message); });
-      continue;
-    }
-    // As over ZeroMQ: a key may be taken away, and a peer be muted.
     speaker_ = shared_.KeyOf(id);
     const std::string* routing_id = peers_.Find(id);
     if (routing_id == nullptr || (authenticator_ && !authenticator_->RoleOf(speaker_))) return false;
     speaking_ = peers_.Spoke(std::string(*routing_id));
     Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) { return ValidateSpeaker(message, run); });
     speaking_ = PeerId::kNone;
+    if (shared_.Find(id) == nullptr) return true;
   }
   return true;
 }
@@ -311,9 +313,10 @@ void ZmqDriver::Do(Send& send) {
     return;
   }
   send.message = Message();
-  SharedLink* const shared = shared_.Find(send.to);
-  if (shared != nullptr && shared->Send(*frames) == Link::Sending::kSent) return;
-  if (send.to < PeerId::kFirstAccepted) return links_.Send(send.to, Now(), *std::move(frames));
+  for (Link* const link : {static_cast<Link*>(shared_.Find(send.to)), static_cast<Link*>(links_.Find(send.to))}) {
+    if (link != nullptr && link->Send(Now(), *std::move(frames)) == Link::Sending::kSent) return;
+  }
+  if (send.to < PeerId::kFirstAccepted) return;
   const std::string* routing_id = peers_.Find(send.to);
   if (routing_id == nullptr || !listener_) return;
   const Link::Sending result = listener_->Send(*routing_id, *frames);

@@ -108,9 +108,9 @@ class ZmqDriver {
   void ServeMail();
   void ServeListener();
   void ServeLinks();
-  void ServeLink(PeerId id, Time now);
+  void ServeLink(PeerId id, Link& link);
   void ServeShared();
-  bool ServeSharedLink(PeerId id);
+  bool ServeGuest(PeerId id, Link& link);
   bool TakeOwn(PeerId from, const Message& message);
   void AskToShare();
   void ServeAuthenticator();

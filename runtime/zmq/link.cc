@@ -1,6 +1,7 @@
 #include "runtime/zmq/link.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace downpour {
@@ -13,14 +14,23 @@ bool IsRefusal(ZmqMonitor::Event event) {
 
 }  // namespace
 
-void ZmqLink::Send(Time now, std::vector<Payload> frames) {
+Link::Sending ZmqLink::Send(Time now, std::vector<Payload>&& frames) {
   Waiting message{now, 0, std::move(frames)};
   for (const Payload& frame : message.frames) message.bytes += frame.size();
   bytes_ += message.bytes;
   queue_.push_back(std::move(message));
   Flush(now);
   for (; queue_.size() > kWaitingMessages || bytes_ > kWaitingBytes; ++lost_) DropOldest();
+  return Sending::kSent;
 }
+
+Link::Receipt ZmqLink::Receive(Time now, std::vector<Payload>* frames) {
+  Flush(now);
+  std::string nobody;
+  return channel_.Receive(&nobody, frames);
+}
+
+bool ZmqLink::Drained() { return !(waiting() && channel_.CanSend()) && channel_.drained(); }
 
 void ZmqLink::Flush(Time now) {
   while (!queue_.empty()) {

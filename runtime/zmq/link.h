@@ -22,13 +22,14 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/link.h"
 #include "runtime/world_time.h"
 #include "runtime/zmq/frames.h"
 #include "runtime/zmq/monitor.h"
 
 namespace downpour {
 
-class ZmqLink {
+class ZmqLink : public Link {
  public:
   static constexpr size_t kWaitingMessages = 64;
   static constexpr size_t kWaitingBytes = size_t{16} << 20;
@@ -47,7 +48,14 @@ class ZmqLink {
 
   PeerRole to() const { return to_; }  // who is at the other end
 
-  void Send(Time now, std::vector<Payload> frames);
+  // kSent: it waits, if there is no connection.
+  Sending Send(Time now, std::vector<Payload>&& frames) override;
+  // What waits to be sent goes first.
+  Receipt Receive(Time now, std::vector<Payload>* frames) override;
+  bool Drained() override;
+  int fd() const override { return channel_.fd(); }
+  uint64_t bytes_in() const override { return channel_.bytes_in(); }
+  uint64_t bytes_out() const override { return channel_.bytes_out(); }
   // Sends what waits, as far as it goes, and drops what has waited too long.
   void Flush(Time now);
   bool waiting() const { return !queue_.empty(); }

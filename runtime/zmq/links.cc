@@ -63,10 +63,9 @@ void ZmqLinks::HangUp(PeerId peer) {
   missing_.erase(peer);
   auto link = links_.find(peer);
   if (link == links_.end()) return;
-  ZmqChannel& channel = link->second.channel();
-  closed_bytes_in_ += channel.bytes_in();
-  closed_bytes_out_ += channel.bytes_out();
-  refusals_told_.erase(channel.socket().endpoint());
+  closed_bytes_in_ += link->second.bytes_in();
+  closed_bytes_out_ += link->second.bytes_out();
+  refusals_told_.erase(link->second.channel().socket().endpoint());
   link->second.Close(kLastWords);
   links_.erase(link);
 }
@@ -79,21 +78,14 @@ void ZmqLinks::Close() {
 
 // ---- Messages -------------------------------------------------------------------------------------------------------
 
-void ZmqLinks::Send(PeerId to, Time now, std::vector<Payload> frames) {
-  if (auto link = links_.find(to); link != links_.end()) link->second.Send(now, std::move(frames));
+ZmqLink* ZmqLinks::Find(PeerId peer) {
+  const auto link = links_.find(peer);
+  return link == links_.end() ? nullptr : &link->second;
 }
 
 PeerId ZmqLinks::After(PeerId peer) const {
   const auto link = links_.upper_bound(peer);
   return link == links_.end() ? PeerId::kNone : link->first;
-}
-
-ZmqChannel::Receipt ZmqLinks::Receive(PeerId from, Time now, std::vector<Payload>* frames) {
-  auto link = links_.find(from);
-  if (link == links_.end()) return ZmqChannel::Receipt::kNothing;
-  link->second.Flush(now);
-  std::string nobody;
-  return link->second.channel().Receive(&nobody, frames);
 }
 
 absl::Status ZmqLinks::Validate(PeerId from, const Message& message) const {
@@ -102,25 +94,24 @@ absl::Status ZmqLinks::Validate(PeerId from, const Message& message) const {
 
 bool ZmqLinks::Drained() {
   for (auto& [id, link] : links_) {
-    if (link.waiting() && link.channel().CanSend()) return false;
-    if (!link.channel().drained()) return false;
+    if (!link.Drained()) return false;
   }
   return true;
 }
 
 void ZmqLinks::AddTo(std::vector<pollfd>* waited_on) {
-  for (auto& [id, link] : links_) waited_on->push_back({link.channel().fd(), POLLIN, 0});
+  for (auto& [id, link] : links_) waited_on->push_back({link.fd(), POLLIN, 0});
 }
 
 uint64_t ZmqLinks::bytes_in() const {
   uint64_t bytes = closed_bytes_in_;
-  for (const auto& [id, link] : links_) bytes += link.channel().bytes_in();
+  for (const auto& [id, link] : links_) bytes += link.bytes_in();
   return bytes;
 }
 
 uint64_t ZmqLinks::bytes_out() const {
   uint64_t bytes = closed_bytes_out_;
-  for (const auto& [id, link] : links_) bytes += link.channel().bytes_out();
+  for (const auto& [id, link] : links_) bytes += link.bytes_out();
   return bytes;
 }
 

@@ -3,13 +3,13 @@
 //
 //   ZmqLinks links(context, keys, "keys");
 //   links.Connect({.peer = PeerId{1}, .endpoint = "h0:7000"}, now);
-//   links.Send(PeerId{1}, now, frames);
+//   links.Find(PeerId{1})->Send(now, std::move(frames));
 //   links.Tend(now);                                            // each tick
-//   for (auto id = links.After(PeerId::kNone); id != PeerId::kNone; id = links.After(id)) ...links.Receive(id, ...)...
+//   for (auto id = links.After(PeerId::kNone); id != PeerId::kNone; id = links.After(id)) ...links.Find(id)...
 //   if (links.Drained()) links.AddTo(&waited_on);
 //
 // Order: of each connection as ZmqLink has it.
-// Errors: what goes to a number that nobody has is lost. Where this process is refused its log says so with
+// Errors: a number that nobody has has no link. Where this process is refused its log says so with
 //   the remedy, once for each cause, and where nobody answers why, ever more seldom. A number that could not be dialled
 //   is dialled again each tick; what is sent to it meanwhile is lost, so that it counts as reconnected once it stands.
 // Threads: one. Another one, which may outlive this, asks the resolver why nobody answers.
@@ -62,11 +62,10 @@ class ZmqLinks {
   void HangUp(PeerId peer);
   void Close();  // all of them
 
-  void Send(PeerId to, Time now, std::vector<Payload> frames);
+  // Null: there is none.
+  ZmqLink* Find(PeerId peer);
   // The next number above `peer`; kNone: there is none.
   PeerId After(PeerId peer) const;
-  // As ZmqChannel's, of one of them; what waits to be sent goes first.
-  ZmqChannel::Receipt Receive(PeerId from, Time now, std::vector<Payload>* frames);
   // Whether it may say that, as far as there are keys.
   absl::Status Validate(PeerId from, const Message& message) const;
 

@@ -15,7 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 constexpr PeerId kWorker{5};
-constexpr Time kNow{1000s};
 
 class SharedDoorTest : public testing::Test {
  protected:
@@ -44,9 +43,9 @@ TEST_F(SharedDoorTest, WhoShowsItsTicketShares) {
   EXPECT_EQ(guests[0].whom, kWorker);
   const auto link = visit->Finish(kNow);
   ASSERT_NE(link, nullptr);
-  ASSERT_EQ(link->Send(FramesOf({"hello"})), Link::Sending::kSent);
+  ASSERT_EQ(link->Send(kNow, FramesOf({"hello"})), Link::Sending::kSent);
   std::vector<Payload> frames;
-  ASSERT_EQ(guests[0].link->Receive(&frames), Link::Receipt::kMessage);
+  ASSERT_EQ(guests[0].link->Receive(kNow, &frames), Link::Receipt::kMessage);
   EXPECT_THAT(TextsOf(frames), ElementsAre("hello"));
 }
 

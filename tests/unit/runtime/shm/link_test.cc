@@ -20,16 +20,16 @@ using Sending = Link::Sending;
 std::vector<std::string> Next(SharedLink& link) {
   link.NoteReadable();
   std::vector<Payload> frames;
-  return link.Receive(&frames) == Receipt::kMessage ? TextsOf(frames) : std::vector<std::string>();
+  return link.Receive(kNow, &frames) == Receipt::kMessage ? TextsOf(frames) : std::vector<std::string>();
 }
 
 const std::string kLarge(100'000, 'g');
 
 TEST(SharedLinkTest, SmallAndLargeFramesGoBothWays) {
   SharedPair pair;
-  EXPECT_EQ(pair.dialler().Send(FramesOf({"header", kLarge, ""})), Sending::kSent);
+  EXPECT_EQ(pair.dialler().Send(kNow, FramesOf({"header", kLarge, ""})), Sending::kSent);
   EXPECT_THAT(Next(pair.listener()), ElementsAre("header", kLarge, ""));
-  EXPECT_EQ(pair.listener().Send(FramesOf({"answer", kLarge})), Sending::kSent);
+  EXPECT_EQ(pair.listener().Send(kNow, FramesOf({"answer", kLarge})), Sending::kSent);
   EXPECT_THAT(Next(pair.dialler()), ElementsAre("answer", kLarge));
   EXPECT_TRUE(Next(pair.dialler()).empty());
   EXPECT_FALSE(pair.dialler().ended());
@@ -42,20 +42,20 @@ TEST(SharedLinkTest, ADiallerReadsWhereTheListenerWroteAndAListenerCopies) {
   pair.listener();
   Payload values = Payload::AllocateFrom(pair.listeners_arena, 1 << 20);
   values.mutable_as<int>()[77] = 1;
-  ASSERT_EQ(pair.listener().Send({values}), Sending::kSent);
+  ASSERT_EQ(pair.listener().Send(kNow, {values}), Sending::kSent);
   pair.dialler().NoteReadable();
   std::vector<Payload> read;
-  ASSERT_EQ(pair.dialler().Receive(&read), Receipt::kMessage);
+  ASSERT_EQ(pair.dialler().Receive(kNow, &read), Receipt::kMessage);
   auto* const written = const_cast<int*>(values.as<int>().data());
   written[77] = 2;
   EXPECT_EQ(read[0].as<int>()[77], 2) << "it is the same memory";
 
   Payload gradient = Payload::AllocateFrom(pair.diallers_arena, 1 << 20);
   gradient.mutable_as<int>()[77] = 1;
-  ASSERT_EQ(pair.dialler().Send({gradient}), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Send(kNow, {gradient}), Sending::kSent);
   pair.listener().NoteReadable();
   std::vector<Payload> checked;
-  ASSERT_EQ(pair.listener().Receive(&checked), Receipt::kMessage);
+  ASSERT_EQ(pair.listener().Receive(kNow, &checked), Receipt::kMessage);
   const_cast<int*>(gradient.as<int>().data())[77] = 2;
   EXPECT_EQ(checked[0].as<int>()[77], 1) << "what was checked must not change";
 }
@@ -64,15 +64,15 @@ TEST(SharedLinkTest, ASenderHoldsWhatIsReadUntilItIsGivenBack) {
   SharedPair pair;
   pair.listener();
   Payload values = Payload::AllocateFrom(pair.listeners_arena, 1 << 20);
-  ASSERT_EQ(pair.listener().Send({values}), Sending::kSent);
+  ASSERT_EQ(pair.listener().Send(kNow, {values}), Sending::kSent);
   EXPECT_FALSE(values.unique());
   pair.dialler().NoteReadable();
   std::vector<Payload> read;
-  ASSERT_EQ(pair.dialler().Receive(&read), Receipt::kMessage);
-  ASSERT_EQ(pair.listener().Send(FramesOf({"next"})), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Receive(kNow, &read), Receipt::kMessage);
+  ASSERT_EQ(pair.listener().Send(kNow, FramesOf({"next"})), Sending::kSent);
   EXPECT_FALSE(values.unique()) << "it is still read";
   read.clear();
-  ASSERT_EQ(pair.listener().Send(FramesOf({"next"})), Sending::kSent);
+  ASSERT_EQ(pair.listener().Send(kNow, FramesOf({"next"})), Sending::kSent);
   EXPECT_TRUE(values.unique());
 }
 
@@ -84,9 +84,9 @@ TEST(SharedLinkTest, AReaderMayHoldWhatItReadBeyondTheLinksEnd) {
     SharedArena arena;
     {
       SharedLink listener(SharedLink::Side::kListener, pair.listeners_memory, std::move(pair.listeners_socket), &arena);
-      ASSERT_EQ(listener.Send(FramesOf({kLarge})), Sending::kSent);
+      ASSERT_EQ(listener.Send(kNow, FramesOf({kLarge})), Sending::kSent);
       pair.dialler().NoteReadable();
-      ASSERT_EQ(pair.dialler().Receive(&read), Receipt::kMessage);
+      ASSERT_EQ(pair.dialler().Receive(kNow, &read), Receipt::kMessage);
     }
   }
   pair.dialled.reset();
@@ -98,8 +98,8 @@ TEST(SharedLinkTest, AReaderMayHoldWhatItReadBeyondTheLinksEnd) {
 TEST(SharedLinkTest, WhatAPeerSaidBeforeItWentIsHeard) {
   SharedPair pair;
   pair.listener();
-  ASSERT_EQ(pair.dialler().Send(FramesOf({"one"})), Sending::kSent);
-  ASSERT_EQ(pair.dialler().Send(FramesOf({"two"})), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({"one"})), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({"two"})), Sending::kSent);
   pair.dialled.reset();
   EXPECT_THAT(Next(pair.listener()), ElementsAre("one"));
   EXPECT_FALSE(pair.listener().ended());
@@ -107,41 +107,41 @@ TEST(SharedLinkTest, WhatAPeerSaidBeforeItWentIsHeard) {
   EXPECT_TRUE(Next(pair.listener()).empty());
   EXPECT_TRUE(pair.listener().ended());
   EXPECT_FALSE(pair.listener().broken());
-  EXPECT_EQ(pair.listener().Send(FramesOf({"late"})), Sending::kGone);
+  EXPECT_EQ(pair.listener().Send(kNow, FramesOf({"late"})), Sending::kGone);
 }
 
 TEST(SharedLinkTest, APeerThatDoesNotReadIsBusyAndLosesNothingLater) {
   SharedPair pair;
   pair.listener();
   size_t sent = 0;
-  while (pair.dialler().Send(FramesOf({std::string(4000, 'x')})) == Sending::kSent) ++sent;
+  while (pair.dialler().Send(kNow, FramesOf({std::string(4000, 'x')})) == Sending::kSent) ++sent;
   EXPECT_GT(sent, 100u);
   EXPECT_LT(sent, 200u) << "the ring is full";
   for (size_t i = 0; i < sent; ++i) ASSERT_EQ(Next(pair.listener()).size(), 1u);
-  EXPECT_EQ(pair.dialler().Send(FramesOf({"now"})), Sending::kSent);
+  EXPECT_EQ(pair.dialler().Send(kNow, FramesOf({"now"})), Sending::kSent);
   EXPECT_THAT(Next(pair.listener()), ElementsAre("now"));
 }
 
 TEST(SharedLinkTest, TooManyFramesAreCountedAndDropped) {
   SharedPair pair;
   pair.listener();
-  ASSERT_EQ(pair.dialler().Send(std::vector<Payload>(kMaxFrames + 1)), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Send(kNow, std::vector<Payload>(kMaxFrames + 1)), Sending::kSent);
   std::vector<Payload> frames;
-  EXPECT_EQ(pair.listener().Receive(&frames), Receipt::kTooMany);
+  EXPECT_EQ(pair.listener().Receive(kNow, &frames), Receipt::kTooMany);
 }
 
 TEST(SharedLinkTest, AWaitingPeerIsWokenByItsDescriptor) {
   SharedPair pair;
-  ASSERT_TRUE(pair.listener().drained());
+  ASSERT_TRUE(pair.listener().Drained());
   pollfd waits = {pair.listener().fd(), POLLIN, 0};
   EXPECT_EQ(poll(&waits, 1, 0), 0);
-  ASSERT_EQ(pair.dialler().Send(FramesOf({"wake"})), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({"wake"})), Sending::kSent);
   EXPECT_EQ(poll(&waits, 1, 0), 1);
   EXPECT_THAT(Next(pair.listener()), ElementsAre("wake"));
   EXPECT_EQ(poll(&waits, 1, 0), 0) << "its byte was taken";
-  ASSERT_EQ(pair.dialler().Send(FramesOf({"awake"})), Sending::kSent);
+  ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({"awake"})), Sending::kSent);
   EXPECT_EQ(poll(&waits, 1, 0), 0) << "no system call for a peer that is awake";
-  EXPECT_FALSE(pair.listener().drained());
+  EXPECT_FALSE(pair.listener().Drained());
 }
 
 // A record as a peer may write it: any numbers.
@@ -249,8 +249,8 @@ TEST_F(HostileTest, NoiseInEveryWord) {
   const std::vector<Payload> frames = FramesOf({"header", kLarge});
   for (int i = 0; i < 20'000; ++i) {
     Next(pair.listener());
-    pair.listener().Send(frames);
-    pair.listener().drained();
+    pair.listener().Send(kNow, std::vector<Payload>(frames));
+    pair.listener().Drained();
   }
   stop = true;
   peer.join();

@@ -16,6 +16,8 @@
 
 namespace downpour {
 
+inline constexpr Time kNow{1000s};
+
 struct SharedPair {
   SharedPair() {
     int sockets[2];

@@ -41,12 +41,12 @@ class ZmqLinksTest : public testing::Test {
   void SendAll(ZmqLinks& links, uint64_t bytes) {
     std::vector<Payload> frames;
     while (links.bytes_out() < bytes) {
-      for (const PeerId id : All(links)) links.Receive(id, now_, &frames);
+      for (const PeerId id : All(links)) links.Find(id)->Receive(now_, &frames);
     }
   }
   std::string HeardFrom(ZmqLinks& links, PeerId from) {
     std::vector<Payload> frames;
-    while (links.Receive(from, now_, &frames) == ZmqChannel::Receipt::kNothing) {
+    while (links.Find(from)->Receive(now_, &frames) == ZmqChannel::Receipt::kNothing) {
       std::vector<pollfd> waited_on;
       links.AddTo(&waited_on);
       if (links.Drained() && poll(waited_on.data(), waited_on.size(), kPatienceMs) <= 0) return "nothing";
@@ -77,9 +77,9 @@ TEST_F(ZmqLinksTest, WordsGoToAndComeFromTheirNumber) {
   ZmqLinks links = Links();
   ASSERT_TRUE(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_).ok());
   ASSERT_TRUE(links.Connect({.peer = kSecondPeer, .endpoint = At("b")}, now_).ok());
-  links.Send(kNobody, now_, Word("lost"));
-  links.Send(kSecondPeer, now_, Word("to b"));
-  links.Send(kFirstPeer, now_, Word("to a"));
+  EXPECT_EQ(links.Find(kNobody), nullptr);
+  links.Find(kSecondPeer)->Send(now_, Word("to b"));
+  links.Find(kFirstPeer)->Send(now_, Word("to a"));
   SendAll(links, 8);
   for (auto [listener, word] : {std::pair(&a, "a"), std::pair(&b, "b")}) {
     const Parcel parcel = WaitFor(*listener);
@@ -95,7 +95,7 @@ TEST_F(ZmqLinksTest, WhatAConnectionCarriedCountsOnAfterItsEnd) {
   ZmqChannel listener = Listener("a");
   ZmqLinks links = Links();
   ASSERT_TRUE(links.Connect({.peer = kFirstPeer, .endpoint = At("a")}, now_).ok());
-  links.Send(kFirstPeer, now_, Word("12345"));
+  links.Find(kFirstPeer)->Send(now_, Word("12345"));
   SendAll(links, 5);
   const Parcel parcel = WaitFor(listener);
   ASSERT_EQ(listener.Send(parcel.peer, Word("123")), ZmqChannel::Sending::kSent);
@@ -103,8 +103,7 @@ TEST_F(ZmqLinksTest, WhatAConnectionCarriedCountsOnAfterItsEnd) {
   links.HangUp(kFirstPeer);
   EXPECT_EQ(links.bytes_out(), 5u);
   EXPECT_EQ(links.bytes_in(), 3u);
-  std::vector<Payload> frames;
-  EXPECT_EQ(links.Receive(kFirstPeer, now_, &frames), ZmqChannel::Receipt::kNothing);
+  EXPECT_EQ(links.Find(kFirstPeer), nullptr);
 }
 
 TEST_F(ZmqLinksTest, WithKeysWhoeverWasDialledSaysWhatItsRoleMaySay) {
@@ -128,7 +127,7 @@ TEST_F(ZmqLinksTest, AsManyAreDialledAsAJobMayHavePs) {
   for (uint64_t peer = 1; peer <= kMost; ++peer) {
     ASSERT_TRUE(links.Connect({.peer = PeerId{peer}, .endpoint = At("a")}, now_).ok()) << peer;
   }
-  links.Send(PeerId{kMost}, now_, Word("last"));
+  links.Find(PeerId{kMost})->Send(now_, Word("last"));
   SendAll(links, 4);
   EXPECT_EQ(Text(WaitFor(listener).frames.at(0)), "last");
 }
@@ -144,7 +143,7 @@ TEST_F(ZmqLinksTest, ADialThatFailedIsTriedAgain) {
   }
   EXPECT_TRUE(links.Tend(now_ += 1s).ok());
   EXPECT_THAT(All(links), ElementsAre(kFirstPeer));
-  links.Send(kFirstPeer, now_, Word("at last"));
+  links.Find(kFirstPeer)->Send(now_, Word("at last"));
   SendAll(links, 7);
   EXPECT_EQ(Text(WaitFor(listener).frames.at(0)), "at last");
   EXPECT_TRUE(links.Tend(now_ += ZmqLinks::kDialPatience).ok());
@@ -160,8 +159,8 @@ TEST_F(ZmqLinksTest, OneThatWasDialledLateCountsAsReconnectedOnceItStands) {
   }
   ASSERT_TRUE(links.Connect({.peer = kSecondPeer, .endpoint = At("a")}, now_).ok());
   ASSERT_TRUE(links.Tend(now_).ok());
-  links.Send(kFirstPeer, now_, Word("1"));
-  links.Send(kSecondPeer, now_, Word("2"));
+  links.Find(kFirstPeer)->Send(now_, Word("1"));
+  links.Find(kSecondPeer)->Send(now_, Word("2"));
   SendAll(links, 2);
   for (int i = 0; i < 2; ++i) ASSERT_EQ(WaitFor(listener).frames.size(), 1u);  // both have shaken hands before
   ASSERT_TRUE(links.Tend(now_).ok());

@@ -265,7 +265,7 @@ TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
   EXPECT_EQ(needs(TaskType::kChief).descriptors, DescriptorNeed(TaskRole::kChief, read.job.cluster));
   EXPECT_EQ(needs(TaskType::kPs).descriptors, DescriptorNeed(TaskRole::kPs, read.job.cluster));
   EXPECT_EQ(needs(TaskType::kWorker).descriptors, DescriptorNeed(TaskRole::kWorker, read.job.cluster));
-  EXPECT_EQ(needs(std::nullopt).descriptors, needs(TaskType::kWorker).descriptors) << "the largest";
+  EXPECT_EQ(needs(std::nullopt).descriptors, needs(TaskType::kPs).descriptors) << "the largest";
   JobSpec job = read.job;
   EXPECT_EQ(NeedsOf(job, facts, TaskType::kWorker, /*on_gpu=*/true).memory, 6 * values + data);
   job.training.precision = ProductPrecision::kBf16;
