@@ -181,8 +181,10 @@ absl::StatusOr<std::unique_ptr<LiveFeed>> LiveFeed::Open(const std::string& job_
                                              WhatKeysMayLack(*keys, folder), feed->shared_);
   feed->thread_ =
       std::thread([shared = feed->shared_, follower = std::move(follower), keys = *std::move(keys), folder] {
-        absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open(
-            {.listen = "", .tick = kTick, .keys = keys, .keys_folder = folder}, {.mailbox = &shared->mailbox});
+        SharedArena* const memory = SharedArena::IsWanted() ? &SharedArena::OfThisProcess() : nullptr;
+        absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
+            ZmqDriver::Open({.listen = "", .tick = kTick, .keys = keys, .keys_folder = folder},
+                            {.mailbox = &shared->mailbox, .memory = memory});
         if (driver.ok()) (*driver)->Run(*follower);
         follower->End(driver.ok() ? absl::UnavailableError("its servers cannot be dialled") : driver.status());
         shared->has_ended = true;

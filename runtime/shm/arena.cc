@@ -2,9 +2,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace downpour {
+
+SharedArena& SharedArena::OfThisProcess() {
+  static SharedArena& arena = *[] {
+    auto* const made = new SharedArena;
+    Payload::SendFrom(made);
+    return made;
+  }();
+  return arena;
+}
+
+bool SharedArena::IsWanted() {
+  const char* const wish = std::getenv("DOWNPOUR_SHARE_MEMORY");
+  return wish == nullptr || std::string_view(wish) != "0";
+}
 
 std::optional<SharedArena::Place> SharedArena::Find(const Payload& payload) const {
   const size_t count = chunks();

@@ -35,6 +35,11 @@ class SharedArena : public SharedBlocks {
 
   SharedArena() { chunks_.reserve(kMostChunks); }
 
+  // The one from which this process sends. Never destroyed: payloads may be dropped while the process exits.
+  static SharedArena& OfThisProcess();
+  // Unless DOWNPOUR_SHARE_MEMORY=0 is in the environment.
+  static bool IsWanted();
+
   // Where a peer finds something, once it has the chunk.
   struct Place {
     uint32_t chunk = 0;

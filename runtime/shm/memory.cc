@@ -41,10 +41,18 @@ std::byte* MapAligned(int fd, size_t bytes, int protection) {
   return reinterpret_cast<std::byte*>(begin);
 }
 
+// Nobody may run what lies there; kernels before 6.3 do not know that flag.
+UniqueFd NewMemory() {
+  constexpr unsigned kNoExec = 0x0008;
+  UniqueFd fd(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
+  return fd.ok() || errno != EINVAL ? std::move(fd)
+                                    : UniqueFd(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+}
+
 }  // namespace
 
 absl::StatusOr<SharedMemory> SharedMemory::Make(size_t bytes, Others others) {
-  UniqueFd fd(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd = NewMemory();
   if (!fd.ok()) return NoMemory("memfd_create", errno);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return NoMemory("ftruncate", errno);
   std::byte* const begin = MapAligned(fd.get(), bytes, PROT_READ | PROT_WRITE);

@@ -9,7 +9,6 @@
 #include <future>
 #include <iostream>
 #include <memory>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -38,18 +37,13 @@ std::string PresetMetadataServer() {
   return server != nullptr ? server : SpotNotice::kServer;
 }
 
-bool PresetShareMemory() {
-  const char* share = std::getenv("DOWNPOUR_SHARE_MEMORY");
-  return share == nullptr || std::string_view(share) != "0";
-}
-
 }  // namespace
 }  // namespace downpour
 
 ABSL_FLAG(std::string, metadata_server, downpour::PresetMetadataServer(),
           "where the cloud says that it takes this machine away, which stops the task in good order; empty: nobody is "
           "asked. The environment's DOWNPOUR_METADATA_SERVER is the default");
-ABSL_FLAG(bool, share_memory, downpour::PresetShareMemory(),
+ABSL_FLAG(bool, share_memory, downpour::SharedArena::IsWanted(),
           "a ps and those that pull from it on the same host say what they say through memory that both see; false, or "
           "DOWNPOUR_SHARE_MEMORY=0 in the environment: over their connection, as on two hosts");
 
@@ -59,16 +53,6 @@ namespace {
 std::string& TaskName() {
   static std::string& name = *new std::string;
   return name;
-}
-
-// Never destroyed: payloads may be dropped while the process exits.
-SharedArena& ArenaOfThisProcess() {
-  static SharedArena& arena = *[] {
-    auto* const made = new SharedArena;
-    Payload::SendFrom(made);
-    return made;
-  }();
-  return arena;
 }
 
 std::optional<StopSignals>& Signals() {
@@ -148,7 +132,7 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
     });
   }
   if (trace->has_value()) world.trace = &**trace;
-  if (self != PeerRole::kChief && absl::GetFlag(FLAGS_share_memory)) world.memory = &ArenaOfThisProcess();
+  if (self != PeerRole::kChief && absl::GetFlag(FLAGS_share_memory)) world.memory = &SharedArena::OfThisProcess();
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open(
       {.listen = listen, .chief = chief, .keys = flags->keys, .keys_folder = flags->keys_folder}, world);
   if (!driver.ok()) return EndMain(driver.status());
