@@ -33,7 +33,7 @@ MemoryDoor SharedPeers::Expect(PeerId peer, const std::string& key, const std::s
 }
 
 void SharedPeers::Visit(PeerId peer, const MemoryDoor& door, Time now) {
-  if (arena_ == nullptr || links_.contains(peer)) return;
+  if (arena_ == nullptr) return;
   std::unique_ptr<DoorVisit> visit = DoorVisit::Begin(door, now, arena_);
   if (visit != nullptr) visits_[peer] = std::move(visit);
 }
@@ -50,6 +50,7 @@ void SharedPeers::Drop(PeerId peer) {
 
 void SharedPeers::Add(PeerId peer, std::unique_ptr<SharedLink> link, const std::string& key) {
   Drop(peer);
+  LOG_IF(INFO, !std::exchange(told_, true)) << "speaks to a process of this host through memory that both see";
   links_[peer] = {std::move(link), key};
 }
 
@@ -78,7 +79,9 @@ std::vector<PeerId> SharedPeers::Tend(Time now) {
       continue;
     }
     visit = visits_.erase(visit);
-    if (link != nullptr) Add(peer, std::move(link), "");
+    if (link == nullptr) continue;
+    if (links_.contains(peer)) ended.push_back(peer);  // the end of the process before came late
+    Add(peer, std::move(link), "");
   }
   return ended;
 }

@@ -66,6 +66,7 @@ class SharedPeers {
   const std::string boot_;
   std::unique_ptr<SharedDoor> door_;  // since somebody asked
   bool door_failed_ = false;
+  bool told_ = false;  // people, that something is shared
   std::map<PeerId, std::string> keys_;  // of those that are expected
   std::map<PeerId, std::unique_ptr<DoorVisit>> visits_;
   std::map<PeerId, Shared> links_;
