@@ -41,7 +41,16 @@ Round Epilogue::Chosen() const {
   return chief_.job.training.stop_early && best != Round() ? best : chief_.rounds.durable()->round;
 }
 
+// A program that runs may have written its results: another run, on other values, would write them twice.
+void Epilogue::Suspend() {
+  if (std::exchange(suspended_, true)) return;
+  chief_.context.out.Warn(
+      "a ps was lost, and its record in the checkpoint too: leases are trained again and the job ends after that; the"
+      " rest of the program keeps the values that it has");
+}
+
 void Epilogue::Advance(uint32_t term) {
+  suspended_ = false;
   if (IsOver() || !failure_.ok()) return;
   if (!manifest_ || manifest_->round != Chosen()) return ReadManifest();
   if (worker() == nullptr) return Begin(term);

@@ -10,7 +10,8 @@
 //   still. The chief gives it the values, out of the checkpoint of the job's end, or of the best one where
 //   training.stopEarly chose it. The journal has the task and the last evaluation before that task hears of an attempt.
 //   A chief that follows evaluates nothing again, and gives an attempt of its own, to that task if it comes again. A
-//   worker whose program runs, or has ended, takes it for that program's.
+//   worker whose program runs, or has ended, takes it for that program's. If leases are opened again meanwhile, a
+//   program that has its values goes on with them, and counts; no attempt begins before those leases are trained.
 // Cost: records are read as they are asked for, and kept nowhere. kMostAttempts by one chief.
 // Errors: failure() is ABORTED where the program failed or its values cannot be read.
 // Source: protocol rule A12, conversation 10 (schema/PROTOCOL.md).
@@ -59,11 +60,13 @@ class Epilogue {
 
   // While the job is trained, evaluated, and in a durable checkpoint.
   void Advance(uint32_t term);
+  // While it is so no more: leases are open again.
+  void Suspend();
   // INVALID_ARGUMENT for what no honest worker says. A late word is none.
   absl::Status Receive(const Task& worker, const RecordRequest& request);
   absl::Status Receive(const Task& worker, const EpilogueDone& done);
 
-  // By this chief. From then on nothing that a ps or another worker does counts for the job: all is durable.
+  // By this chief. From then on a ps or another worker may go away: all is durable, unless leases are opened again.
   bool begun() const { return attempts_ > 0; }
   // A job without a program of the user's own has none.
   bool IsOver() const { return chief_.job.python.module.empty() || over_; }
@@ -92,6 +95,7 @@ class Epilogue {
   uint32_t attempts_ = 0;
   Time waiting_since_{};  // for somebody to give it to
   Time next_grant_{};
+  bool suspended_ = false;                   // since leases are open again
   std::map<std::string, int> failed_reads_;  // of a file or record, since it was read whole
   std::set<SliceId> records_under_way_;      // from the disk, for this attempt
   bool over_ = false;

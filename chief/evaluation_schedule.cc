@@ -15,8 +15,10 @@ void EvaluationSchedule::Begin(uint64_t eval_examples) {
   chief_.evaluation =
       Evaluation(eval_examples, training.batch_size, part, training.metrics, chief_.job.data.counts_weights());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
+  // Of values that are lost: a chief after this one may find every lease committed again.
+  if (!chief_.ledger.AllCommitted()) chief_.journal.record().evaluated.clear();
   std::optional<Evaluation::Result> known = Evaluation::ResultOf(chief_.journal.record().evaluated);
-  if (!known || !chief_.ledger.AllCommitted()) return;
+  if (!known) return;
   chief_.evaluation.Recall(*std::move(known));
   final_begun_ = true;
 }

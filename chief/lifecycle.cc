@@ -16,7 +16,8 @@ void Lifecycle::Begin(const Started& started) {
 
 void Lifecycle::Tick() {
   chief_.training.Tick();
-  if (chief_.life.state != JobState::kCancelling && !chief_.epilogue.begun()) chief_.recovery.Tick();
+  const bool needs_servers = chief_.life.state != JobState::kCancelling && !(chief_.epilogue.begun() && IsTrained());
+  if (needs_servers) chief_.recovery.Tick();
   FailIfTooManySkips();
   CancelIfOutOfTime();
 }
@@ -53,25 +54,32 @@ void Lifecycle::Prepare() {
   chief_.training.Begin();
 }
 
+bool Lifecycle::IsTrained() const { return chief_.training.IsEvaluated() && chief_.checkpoints.AllDurable(); }
+
 void Lifecycle::Train() {
-  if (chief_.epilogue.begun()) return Conclude();
+  if (!chief_.epilogue.failure().ok()) return chief_.shutdown.Fail(chief_.epilogue.failure());
+  if (chief_.epilogue.begun()) {
+    if (IsTrained() && !chief_.training.Diverged()) return Conclude();
+    chief_.epilogue.Suspend();  // leases were opened again
+  }
   if (!chief_.training.ledger_current()) return;
   chief_.training.Advance();
   chief_.checkpoints.Advance();
-  const bool evaluated = chief_.training.IsEvaluated();
-  if (evaluated && chief_.training.Diverged()) {
+  if (chief_.training.IsEvaluated() && chief_.training.Diverged()) {
     chief_.life.diverged = true;
     return chief_.shutdown.Fail(absl::AbortedError(WhyDiverged()));
   }
-  if (evaluated && chief_.checkpoints.AllDurable()) Conclude();
+  if (IsTrained()) Conclude();
 }
 
-// What the job has learned is durable: a ps that goes away meanwhile takes nothing of it along.
+// What the job has learned is durable: a ps that goes away meanwhile takes nothing of it along. Once another process is
+// in its place, the slices that it gets may lack leases, since a record of that checkpoint may have been damaged.
 void Lifecycle::Conclude() {
   chief_.epilogue.Advance(chief_.life.term);
   if (!chief_.epilogue.failure().ok()) return chief_.shutdown.Fail(chief_.epilogue.failure());
+  const bool restores = chief_.recovery.here() && !chief_.training.ledger_current();
   // A12: workers are let go only now, since a lost slice, or the rest of the program, would need them until then.
-  if (chief_.epilogue.IsOver()) chief_.shutdown.Succeed();
+  if (chief_.epilogue.IsOver() && !restores) chief_.shutdown.Succeed();
 }
 
 std::string Lifecycle::WhyDiverged() const {

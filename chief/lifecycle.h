@@ -57,6 +57,7 @@ class Lifecycle {
 
  private:
   void Prepare();
+  bool IsTrained() const;  // evaluated, and in a durable checkpoint; no more once leases are opened again
   void Train();
   void Conclude();
   std::string WhyDiverged() const;

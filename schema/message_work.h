@@ -38,7 +38,7 @@ struct RestoreSlice {
   SliceId slice{};
   SliceEpoch epoch;
   std::vector<Payload> blocks;  // at most 1 MiB each
-  Round round;                  // the checkpoint that the record is from; for the trace
+  Round round;                  // the checkpoint that the record is from
   // Of a bucket, whose record is cut anywhere.
   uint32_t piece = 0;
   bool more = false;  // pieces follow

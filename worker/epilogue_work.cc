@@ -24,7 +24,9 @@ void EpilogueWork::Advance(Time now, MemberSession& session, const SliceGrid& gr
   }
   if (at_ != At::kFetching) return;
   while (asked_.size() < kAtOnce && next_ < grid.dense()) {
-    asked_[grid.slices[next_++].id] = {.again = Time{}, .wait = session.timing().control_retry};
+    const SliceId slice = grid.slices[next_++].id;
+    if (values_.contains(slice)) continue;
+    asked_.try_emplace(slice, Asked{.again = Time{}, .wait = session.timing().control_retry});
   }
   for (auto& [slice, asked] : asked_) {
     if (now < asked.again) continue;
@@ -35,14 +37,19 @@ void EpilogueWork::Advance(Time now, MemberSession& session, const SliceGrid& gr
 }
 
 absl::Status EpilogueWork::Receive(const RestoreSlice& record, const SliceGrid& grid) {
-  if (at_ != At::kFetching || values_.contains(record.slice)) return absl::OkStatus();  // doubled
-  if (!asked_.contains(record.slice)) return absl::InvalidArgumentError("a record that was not asked for");
+  if (at_ != At::kFetching || !asked_.contains(record.slice)) return absl::OkStatus();  // doubled
   absl::StatusOr<SliceState> state = DecodeRecord(record.blocks);
   if (!state.ok()) return state.status();
   const auto bytes = static_cast<size_t>(grid.at(record.slice).bytes());
   if (state->slice != record.slice || state->values.size() != bytes) {
     return absl::InvalidArgumentError(absl::StrCat("a record of slice ", ToNumber(state->slice), " with ",
                                                    state->values.size(), " bytes for slice ", ToNumber(record.slice)));
+  }
+  // Leases may have been trained again since the others were read: all values are of one checkpoint.
+  if (record.round != round_) {
+    values_.clear();
+    next_ = 0;
+    round_ = record.round;
   }
   values_[record.slice] = std::move(state->values);
   asked_.erase(record.slice);

@@ -10,6 +10,7 @@
 //   before, did not hear how that ended.
 // Shapes: values are float32, whatever the job's wire is. Rows of tables are not among them: they may be more than a
 //   worker can hold.
+//   All of them are of one checkpoint: at a record of another one those before are asked for again.
 // Cost: kAtOnce records of at most kMaxRecordBytes under way.
 // Errors: INVALID_ARGUMENT or DATA_LOSS for a record that is not that slice's; it is asked for again.
 // Tests: tests/scenario/worker_runs_the_rest_of_the_program.txt, tests/sim.
@@ -51,6 +52,7 @@ class EpilogueWork {
   uint64_t attempt_ = 0;
   std::string history_;
   std::map<SliceId, Payload> values_;
+  Round round_;      // the checkpoint of all of them
   size_t next_ = 0;  // of the variables' slices, in order: the first that was not asked for
   struct Asked {
     Time again;     // is when it is asked for once more

@@ -394,7 +394,8 @@ void WorkerRole::Impl::FromChief(Placement& placement) {
 void WorkerRole::Impl::AskForWork(bool even_if_full) {
   const std::vector<LeaseId> holding = Holding();
   const size_t room = epilogue_.active() ? 0 : LeasesHeld() - std::min(holding.size(), LeasesHeld());
-  if (session_.leaving() || (room == 0 && !even_if_full)) return;
+  // While its program runs it says that it wants none: the chief may have leases for it that are open again.
+  if (session_.leaving() || (room == 0 && !even_if_full && !epilogue_.active())) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
                                                   .wanted = static_cast<uint32_t>(room),
@@ -412,8 +413,9 @@ std::vector<LeaseId> WorkerRole::Impl::Holding() const {
 void WorkerRole::Impl::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_ || !plan_->Contains(grant.lease)) return Reject();
   PrepareIfSpent();
+  if (session_.leaving() || epilogue_.active()) return;
   // One that does not fit comes again: the chief sees in the next request that it is not held.
-  if (session_.leaving() || exchange_->Find(grant.lease) || exchange_->leases().size() >= LeasesHeld()) return;
+  if (exchange_->Find(grant.lease) || exchange_->leases().size() >= LeasesHeld()) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }
 

@@ -132,6 +132,7 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
     record.to = role_.incarnation();
     record.slice = SliceId{static_cast<uint32_t>(std::stoul(word(0)))};
     record.blocks = EncodeRecord(state);
+    record.round = {1, static_cast<uint32_t>(command.Number("round", 1))};
     return FromChief(std::move(record));
   }
   if (name == "code") {

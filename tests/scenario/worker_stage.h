@@ -5,7 +5,7 @@
 //   grant 0                                   committed 0 [not]
 //   answer ps-0 lease=0 0@1.1 consumed=1       evaluate round=1 first=0 batches=2
 //        [acked=1] [staleness=0]              evaluated first=0 round=1       (EvalDoneReply)
-//        epilogue attempt=1              record 0 [bytes=16] [holds=1]   (EpilogueGrant, RestoreSlice)
+//        epilogue attempt=1              record 0 [bytes=16] [holds=1] [round=2]   (EpilogueGrant, RestoreSlice)
 //        computed [failed=WHY]                                           (of the rest of the program)
 //   refuse ps-0 lease=0 0@1.1 because=other-epoch|not-here|wrong-shape
 //   values ps-0 request=1 0@1.1v3 [refused]   unknown | welcome incarnation=6

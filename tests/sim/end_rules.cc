@@ -43,7 +43,7 @@ void EndRules::Before(const Process& process, const Input& input) {
     next.evaluated_ = std::move(evaluated_);
     next.success_ = std::move(success_);
     next.ever_diverged_ = ever_diverged_;
-    next.newest_ = newest_;
+    next.trained_ = std::move(trained_);
     next.knows_the_last_ = knows_the_last_;
     next.finds_success_ = next.FindsSuccess(process);
     *this = std::move(next);
@@ -93,7 +93,8 @@ void EndRules::OnEffect(const Process& process, const Effect& effect) {
   if (process.chief == nullptr) return;
   if (const auto* record = std::get_if<TraceRecord>(&effect);
       record != nullptr && record->kind == TraceRecord::Kind::kDurable) {
-    newest_ = durable_ = {static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
+    durable_ = {static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
+    NoteValues(process);
   }
   const auto* send = std::get_if<Send>(&effect);
   if (send == nullptr) return;
@@ -149,21 +150,32 @@ void EndRules::CheckTrained(const Process& chief, const std::string& what) {
   CheckEvaluated(chief, what);
 }
 
-// All rounds behind the last lease hold the same values. Those of the best one are another matter.
+// As they stand in the files when the checkpoint becomes durable: a disk may damage them later.
+void EndRules::NoteValues(const Process& chief) {
+  if (chief.job.python.module.empty() || !AllCommitted(chief)) return;
+  const absl::StatusOr<Manifest> manifest = DecodeManifest(chief.disk->ReadSeen(ManifestPath(durable_)).value_or(""));
+  if (!manifest.ok() || !manifest->committed.CoversRange(0, chief.chief->goal())) return;
+  std::map<SliceId, uint32_t>& checksums = trained_.emplace_back();
+  for (const Manifest::Record& record : manifest->records) {
+    const std::string path = ShardPath(durable_, manifest->files[record.file].name);
+    const std::string file = chief.disk->ReadSeen(path).value_or("");
+    if (file.size() < record.offset + record.bytes) continue;
+    const auto state = DecodeRecord({Payload::CopyOf(file.data() + record.offset, record.bytes)});
+    if (state.ok()) checksums[record.slice] = Crc32c(state->values.bytes());
+  }
+}
+
+// Those of the best checkpoint are another matter.
 void EndRules::CheckValues(const Process& worker, const EpilogueStep& step) {
   if (oracle_->job().training.stop_early) return;
-  const Disk& disk = world_->disk();
-  const absl::StatusOr<Manifest> manifest = DecodeManifest(disk.ReadSeen(ManifestPath(newest_)).value_or(""));
-  if (!manifest.ok()) return;  // another job's folder is in its place
-  for (const auto& [slice, values] : step.values) {
-    const Manifest::Record& record = manifest->records[ToNumber(slice)];
-    const std::string file = disk.ReadSeen(ShardPath(newest_, manifest->files[record.file].name)).value_or("");
-    if (file.size() < record.offset + record.bytes) return;
-    const auto state = DecodeRecord({Payload::CopyOf(file.data() + record.offset, record.bytes)});
-    if (!state.ok() || Crc32c(state->values.bytes()) == Crc32c(values.bytes())) continue;
-    Add(worker, absl::StrCat("runs the rest of the program on other values of slice ", ToNumber(slice),
-                             " than checkpoint ", ToString(newest_), " has"));
-  }
+  const auto are_these = [&step](const std::map<SliceId, uint32_t>& checksums) {
+    return std::ranges::all_of(step.values, [&checksums](const auto& slice) {
+      const auto known = checksums.find(slice.first);
+      return known == checksums.end() || known->second == Crc32c(slice.second.bytes());
+    });
+  };
+  if (std::ranges::any_of(trained_, are_these)) return;
+  Add(worker, "runs the rest of the program on values that no checkpoint of all leases has");
 }
 
 // The first evaluation is the best so far, unless its loss is not finite; each after it may be no better.

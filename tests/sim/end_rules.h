@@ -3,11 +3,11 @@
 //
 // Findings: an end with success by a checkpoint round, or by an evaluation, of before leases were opened again; by
 //   parts of an evaluation that used different parameters, or whose loss is not finite. An end, or a placement, that
-//   the journal on disk does not know of. The rest of the program begun by such a round or evaluation, or on other
-//   values than the checkpoint's, or not ended by its newest attempt where the job ends with success. A chief that
-//   leads a job again of which summary.json says that it has succeeded. An evaluation that is due, and not given to
-//   workers that ask for work. An end with fewer epochs than the file has, though it asks for none or fewer evaluations
-//   are in than patience needs.
+//   the journal on disk does not know of. The rest of the program begun by such a round or evaluation, or on values
+//   that are not those of one checkpoint of every lease, or not ended by its newest attempt where the job ends with
+//   success. A chief that leads a job again of which summary.json says that it has succeeded. An evaluation that is
+//   due, and not given to workers that ask for work. An end with fewer epochs than the file has, though it asks for
+//   none or fewer evaluations are in than patience needs.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/sim/rules.h"
 #include "tests/sim/world.h"
@@ -33,6 +34,7 @@ class EndRules final : public Rules {
   void CheckEnd(const Process& chief, const JobEnd& end);
   void CheckTrained(const Process& chief, const std::string& what);
   void CheckEvaluated(const Process& chief, const std::string& what);
+  void NoteValues(const Process& chief);
   void CheckValues(const Process& worker, const EpilogueStep& step);
   void CheckStopsEarly(const Process& chief);
   void CheckPlacing(const Process& chief);
@@ -48,7 +50,7 @@ class EndRules final : public Rules {
   std::set<std::pair<Life, uint64_t>> evaluated_;            // rounds that were complete
   std::optional<std::pair<uint32_t, std::string>> success_;  // of the last one that led: its term and its job's text
   bool ever_diverged_ = false;                               // some evaluation
-  Round newest_;                                             // durable
+  std::vector<std::map<SliceId, uint32_t>> trained_;         // checksums of values, in checkpoints of every lease
   bool knows_the_last_ = false;  // the last parameters were evaluated, by a finite loss, and no lease was open since
 
   // Of one life of a chief.

@@ -1,12 +1,7 @@
 // The rest of the user's program: who runs it, with which values, and what its end does to the job.
-#include "chief/epilogue.h"
-
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
-
-#include "schema/sha256.h"
-#include "tests/unit/chief/chief_role_fixture.h"
+#include "tests/unit/chief/epilogue_fixture.h"
 
 namespace downpour {
 namespace {
@@ -15,38 +10,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-class EpilogueTest : public ChiefRoleTest {
- protected:
-  void Begin() {
-    const std::string code = "code";
-    JobSpec& job = job_;
-    job.python = {.module = "trainer.task",
-                  .sha256 = Sha256Of({Payload::CopyOf(code.data(), code.size())}),
-                  .bytes = static_cast<int64_t>(code.size()),
-                  .args = {}};
-    auto disk = std::make_shared<MemoryDisk>();
-    disk->Put(kCodeFile, code);
-    cluster = std::make_unique<ChiefHarness>(job, false, disk);
-    cluster->Start();
-    cluster->RunToRunning();
-  }
-  // Evaluated, and in a checkpoint.
-  void Train() {
-    Begin();
-    TrainAndEvaluate();
-    cluster->Wait(1s);
-  }
-  JobSpec job_ = SmallJob();
-  FakeMember& first() { return cluster->worker[0]; }
-  FakeMember& second() { return cluster->worker[1]; }
-  uint64_t Attempt(const FakeMember& worker) { return cluster->Sent<EpilogueGrant>(worker).back().attempt; }
-  void Say(const FakeMember& worker, uint64_t attempt, const std::string& error = "") {
-    cluster->Say(worker.control, EpilogueDone{worker.id, attempt, error});
-  }
-  std::string State() { return cluster->Status()["state"]; }
-  std::string Error() { return cluster->Status()["errorMessage"]; }
-};
 
 TEST_F(EpilogueTest, TheFirstWorkerIsGivenItAndItsEndIsTheJobs) {
   Train();
@@ -191,24 +154,68 @@ TEST_F(EpilogueTest, ValuesComeFromTheNewestRound) {
 
 // Each death begins the wait for the first worker anew, however long the job has ended.
 TEST_F(EpilogueTest, AfterEachDeathTheFirstWorkerIsWaitedFor) {
-  const auto die = [this](FakeMember& worker) {
-    cluster->Say(worker.control, Leave{worker.id, "its process was killed"});
-    worker.join.nonce += 1000;
-    cluster->JoinWorker(worker.join.index);
-  };
   Train();
   cluster->Wait(2 * Epilogue::kWaitsForFirst);
-  die(first());
+  Replace(first());
   cluster->Wait(1s);
   ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
   cluster->Forget();
-  die(second());
+  Replace(second());
   cluster->ReportData(second());
   cluster->Wait(Epilogue::kWaitsForFirst / 2);
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty()) << "the first still prepares";
   cluster->ReportData(first());
   cluster->Wait(1s);
   EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+}
+
+TEST_F(EpilogueTest, AFirstWorkerThatPreparesForeverIsNotWaitedForForever) {
+  Train();
+  Replace(first());
+  cluster->Wait(1s);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty())) << "the only one that is there";
+  cluster->Forget();
+  Replace(second());
+  cluster->ReportData(second());
+  cluster->Wait(Epilogue::kWaitsForFirst - 1s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), IsEmpty());
+  cluster->Wait(2s);
+  EXPECT_THAT(cluster->Sent<EpilogueGrant>(second()), Not(IsEmpty()));
+}
+
+// A newer round took its place while its manifest was read, and its files went.
+TEST_F(EpilogueTest, AManifestThatWasRemovedMeanwhileFailsNothing) {
+  job_.checkpoint.keep = 1;
+  Begin();
+  int reads = 0;
+  cluster->disk->fate = [&](const StorageOp& op) {
+    const bool of_manifest = op.kind == StorageOp::Kind::kRead && op.path == ManifestPath({1, 1});
+    reads += of_manifest;
+    return of_manifest ? absl::UnavailableError("the disk is slow") : absl::OkStatus();
+  };
+  TrainAndEvaluate();
+  cluster->Wait(1s);
+  ASSERT_GT(reads, 0);
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
+  cluster->ps[0].leaving = "SIGTERM";
+  cluster->Wait(10s);
+  ASSERT_FALSE(cluster->disk->Has(ManifestPath({1, 1})));
+  EXPECT_EQ(State(), "RUNNING");
+  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
+}
+
+TEST_F(EpilogueTest, AManifestThatIsRemovedByHandFailsTheJobWithASentence) {
+  Begin();
+  cluster->disk->fate = [&](const StorageOp& op) {
+    const bool of_manifest = op.kind == StorageOp::Kind::kRead && op.path == ManifestPath({1, 1});
+    return of_manifest ? absl::NotFoundError("no such file") : absl::OkStatus();
+  };
+  TrainAndEvaluate();
+  cluster->Wait(2s);
+  EXPECT_EQ(State(), "RUNNING") << "the disk may get over it";
+  cluster->Wait(30s);
+  EXPECT_EQ(State(), "FAILED");
+  EXPECT_THAT(Error(), HasSubstr("the values for the rest of the program cannot be read: checkpoints/1-1/MANIFEST"));
 }
 
 // No evaluation was of a number, or its checkpoint is lost.
@@ -239,38 +246,6 @@ TEST_F(EpilogueTest, ALaterChiefHearsOfTheEndWithoutAnotherEvaluation) {
   const std::string& history = cluster->disk->At("metrics.jsonl");
   const std::string line = R"("kind":"eval")";
   EXPECT_EQ(history.find(line), history.rfind(line)) << "it was told once";
-}
-
-// The evaluation that a later chief knew was of leases that are open again.
-TEST_F(EpilogueTest, WhatIsComputedAgainIsEvaluatedAgain) {
-  job_.checkpoint.every = 5s;
-  Begin();
-  cluster->Finish(first(), cluster->Ask(first(), 1).at(0));
-  cluster->Wait(6s);
-  ASSERT_TRUE(cluster->disk->Has(ManifestPath({1, 1})));
-  TrainAndEvaluate();
-  cluster->Wait(6s);
-  ASSERT_THAT(cluster->Sent<EpilogueGrant>(first()), Not(IsEmpty()));
-  cluster->disk->At(ShardPath({1, 2}, "ps-1.shard"))[40] ^= 1;
-  Restart(job_);
-  cluster->ps[1].answers_snapshots = false;  // this chief has no round of its own
-  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
-  cluster->ReportData(cluster->JoinWorker(1));  // the one that had it is waited for
-  cluster->Wait(1s);
-  ASSERT_TRUE(cluster->role->committed().CoversRange(0, 6)) << "a later chief knows all of it done";
-  cluster->Say(cluster->ps[1].control, Leave{cluster->ps[1].id, "killed"});
-  cluster->ps[1].slices.clear();
-  cluster->ps[1].join.was = Incarnation::kNone;
-  cluster->ps[1].join.nonce += 1000;
-  cluster->JoinPs(1).answers_snapshots = true;
-  cluster->Wait(5s);
-  cluster->ReportData(cluster->JoinWorker(0));
-  cluster->Wait(5s);
-  ASSERT_FALSE(cluster->role->committed().CoversRange(0, 6)) << "its newest record was damaged";
-  EXPECT_THAT(cluster->Sent<EpilogueGrant>(first()), IsEmpty());
-  cluster->FinishAll(first());
-  cluster->Ask(first(), 2);
-  EXPECT_THAT(cluster->Sent<EvalGrant>(first()), Not(IsEmpty()));
 }
 
 TEST_F(EpilogueTest, ByOtherSettingsItIsEvaluatedAgain) {
