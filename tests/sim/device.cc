@@ -183,6 +183,12 @@ uint64_t Device::FingerprintFor(const JobSpec& job) const {
   return MixAll(FilesFor(job).back().fingerprint, kEvalFingerprint);
 }
 
+bool Device::HasReadFor(const JobSpec& job, uint64_t fingerprint) const {
+  return std::ranges::any_of(FilesFor(job), [fingerprint](const DataFile& file) {
+    return MixAll(file.fingerprint, kEvalFingerprint) == fingerprint;
+  });
+}
+
 void Device::TakeCode(const std::vector<Payload>& blocks) {
   std::string code;
   for (const Payload& block : blocks) code.append(reinterpret_cast<const char*>(block.data()), block.size());

@@ -39,6 +39,8 @@ class Device {
   bool ComputedOn(LeaseId lease, Step step, SliceId slice, uint32_t checksum) const;
   // Of what it reads for that job: each job has data of its own.
   uint64_t FingerprintFor(const JobSpec& job) const;
+  // Likewise, or of what it read before data were appended.
+  bool HasReadFor(const JobSpec& job, uint64_t fingerprint) const;
   std::vector<DataFile> FilesFor(const JobSpec& job) const;
   static constexpr uint64_t kEvalFingerprint = 11;
   static constexpr Guesses kGuesses = {{.loss = 2, .accuracy = 0.25}, {.loss = 1, .accuracy = 0.5}};

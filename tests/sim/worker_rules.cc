@@ -110,7 +110,7 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
   const auto* report = std::get_if<DataReport>(&send->message);
   const auto job = jobs_.find(RunOf(process));
   if (report != nullptr && report->error.empty() && job != jobs_.end() &&
-      report->fingerprint != process.device->FingerprintFor(job->second)) {
+      !process.device->HasReadFor(job->second, report->fingerprint)) {
     Add(process, "reports the data of another job");
   }
   if (report != nullptr && report->error.empty() && report->guesses != Device::kGuesses) {
