@@ -154,7 +154,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
     TakePulled(worker);
     worker.evaluated = world_->steps();
     worker.owed_when_it_evaluated = !worker.owed.empty();
-    if (std::exchange(worker.evaluating, worker.evaluation) != worker.evaluation) worker.pulling.clear();
+    worker.pulling.clear();  // also of rows, which may come for each batch
     CheckAnnounced(process, worker, evaluation->updates);
     if (worker.pull_began < worker.evaluation_granted) Add(process, "evaluates what it pulled before it was asked to");
   }
