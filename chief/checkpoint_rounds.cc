@@ -1,6 +1,7 @@
 #include "chief/checkpoint_rounds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -164,23 +165,49 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (in_parts && !assignment_.grid().IsBucket(record.slice)) {
     return absl::InvalidArgumentError(absl::StrCat("a record in parts of slice ", ToNumber(record.slice)));
   }
-  if (!file->awaited.contains(record.slice) || !TakesNext(*file, record)) return absl::OkStatus();
-  if (!record.more) file->awaited.erase(record.slice);
-  if (record.part == 0) {
-    PromiseOnly(record.finished);
-    file->skipped = SumWithoutOverflow(file->skipped, record.skipped);
-    file->versions.Include({record.version, record.version});
+  if (!file->awaited.contains(record.slice)) return absl::OkStatus();
+  if (!TakesNext(*file, record)) {
+    SetAside(*file, record);
+    return absl::OkStatus();
   }
-  // Records come one soon after the other: what was asked for again had been lost, and not slow.
-  if (context_.now - file->progressed < timing_.data_retry) file->backoff = timing_.data_retry;
-  file->progressed = context_.now;
-  file->next_ask = context_.now + file->backoff;
-  file->arrived.push_back({record.slice, record.blocks, record.part == 0, !record.more});
+  Take(*file, record);
+  TakeEarly(*file);
   Write(*file);
   return absl::OkStatus();
 }
 
-// What comes out of its turn, since something before it was lost, is asked for again.
+void CheckpointRounds::Take(ShardFile& file, const SliceRecord& record) {
+  if (!record.more) file.awaited.erase(record.slice);
+  if (record.part == 0) {
+    PromiseOnly(record.finished);
+    file.skipped = SumWithoutOverflow(file.skipped, record.skipped);
+    file.versions.Include({record.version, record.version});
+  }
+  // Records come one soon after the other: what was asked for again had been lost, and not slow.
+  if (context_.now - file.progressed < timing_.data_retry) file.backoff = timing_.data_retry;
+  file.progressed = context_.now;
+  file.next_ask = context_.now + file.backoff;
+  file.arrived.push_back({record.slice, record.blocks, record.part == 0, !record.more});
+}
+
+// What overtook the part before it waits for that. If that was lost, or this has no room, it is asked for again.
+void CheckpointRounds::SetAside(ShardFile& file, const SliceRecord& record) {
+  const bool is_late = file.open && file.open->slice == record.slice && record.part < file.open->parts;
+  if (is_late || file.early.size() >= kRecordPartsAhead + kRecordsInFlight) return;
+  file.early.try_emplace({record.slice, record.scan, record.part}, record);
+}
+
+void CheckpointRounds::TakeEarly(ShardFile& file) {
+  for (auto at = file.early.begin(); at != file.early.end();) {
+    const bool is_next = file.awaited.contains(at->second.slice) && TakesNext(file, at->second);
+    if (is_next) Take(file, at->second);
+    const bool is_over = is_next || !file.awaited.contains(at->second.slice);
+    at = is_over ? file.early.erase(at) : std::next(at);
+    if (is_next) at = file.early.begin();  // another slice's may be next now
+  }
+}
+
+// Parts of a bucket's record are taken in their order, and nothing else before the last of them.
 bool CheckpointRounds::TakesNext(ShardFile& file, const SliceRecord& record) {
   if (!file.open && record.part == 0) {
     if (record.more) file.open = {record.slice, record.scan, 0};

@@ -7,7 +7,8 @@
 //   written beside, synced, renamed, the folder synced: from then on the round is durable, and only then older ones go.
 //   via shared a ps writes and syncs its file itself. Of a bucket's record it makes few parts beyond those that were
 //   confirmed here.
-// Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
+// Cost: memory is that of kRecordsInFlight records and kRecordPartsAhead parts per ps; a Step checksums no more than
+//   that.
 // Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, records that
 //   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives INVALID_ARGUMENT for what no
 //   honest ps sends; via shared that ends the round too, since nobody knows how long a
@@ -24,6 +25,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -145,9 +147,10 @@ class CheckpointRounds {
     std::set<SliceId> awaited;
     std::vector<Arrived> arrived;
     std::optional<OpenBucket> open;
-    Manifest::Record growing;                 // of what is appended now, as far as it was
-    std::map<SliceId, uint32_t> unwritten;    // by bucket: its parts, with those that no append has yet
-    size_t writing = 0;                       // records of the append under way
+    std::map<std::tuple<SliceId, uint64_t, uint32_t>, SliceRecord> early;  // by scan and part; they overtook others
+    Manifest::Record growing;                                              // of what is appended now, as far as it was
+    std::map<SliceId, uint32_t> unwritten;         // by bucket: its parts, with those that no append has yet
+    size_t writing = 0;                            // records of the append under way
     std::map<SliceId, Manifest::Record> reported;  // via shared, as is the next: what the parts of its report said
     bool checking = false;                         // all was reported, and the file is looked for
     Time next_ask{};
@@ -161,6 +164,9 @@ class CheckpointRounds {
   void AskForFile(ShardFile& file);
   void AskForRecords(ShardFile& file, bool again);
   bool TakesNext(ShardFile& file, const SliceRecord& record);
+  void Take(ShardFile& file, const SliceRecord& record);
+  void SetAside(ShardFile& file, const SliceRecord& record);
+  void TakeEarly(ShardFile& file);
   void Confirm(ShardFile& file, const std::map<SliceId, uint32_t>& written);
   absl::Status CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const;
   void PromiseOnly(const IntervalSet& finished);
