@@ -154,7 +154,9 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
     TakePulled(worker);
     worker.evaluated = world_->steps();
     worker.owed_when_it_evaluated = !worker.owed.empty();
-    worker.pulling.clear();  // also of rows, which may come for each batch
+    const bool is_first = std::exchange(worker.evaluating, worker.evaluation) != worker.evaluation;
+    // Rows are pulled for each batch; variables for the first, and those that move meanwhile.
+    std::erase_if(worker.pulling, [&](SliceId slice) { return is_first || oracle_->grid().IsBucket(slice); });
     CheckAnnounced(process, worker, evaluation->updates);
     if (worker.pull_began < worker.evaluation_granted) Add(process, "evaluates what it pulled before it was asked to");
   }

@@ -51,6 +51,7 @@ class WorkerRules final : public Rules {
     uint64_t placed = 0;
     uint64_t evaluation_granted = 0;  // the first part of the newest round
     uint64_t evaluation = 0;          // that round
+    uint64_t evaluating = 0;          // the round of the newest EvalStep
     std::optional<Time> told_to_stop;
     uint64_t newest_pull = 0;        // request
     std::set<SliceId> pulling;       // slices that its pull has named, but for those that moved since
