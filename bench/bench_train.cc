@@ -60,7 +60,7 @@ class OneProcess {
       optimizer_.emplace(job, grid_, plan_);
     });
     for (const Slice& slice : grid_.slices) {
-      ServedSlice& served = slices_.emplace_back();
+      DenseValues& served = slices_.emplace_back().dense;
       served.values = Payload::Allocate(static_cast<size_t>(slice.bytes()));
       InitialValues(job.seed, grid_, slice.id, served.values.mutable_floats().data());
       for (int slot = 0; slot < SlotCount(job.training); ++slot) {
@@ -83,7 +83,8 @@ class OneProcess {
  private:
   void TrainBatch(LeaseId lease, Step step) {
     TrainStep request{lease, step, {}};
-    for (const Slice& slice : grid_.slices) request.updates.emplace_back(slice.id, slices_[ToNumber(slice.id)].values);
+    for (const Slice& slice : grid_.slices)
+      request.updates.emplace_back(slice.id, slices_[ToNumber(slice.id)].dense.values);
     SliceValues gradients;
     trainer_.Run(request, [&](absl::Status status, ComputeResult result) {
       CHECK(status.ok()) << status;
@@ -91,7 +92,8 @@ class OneProcess {
     });
     request.updates.clear();  // so that the values are updated in place
     for (const auto& [slice, gradient] : gradients) {
-      CHECK(optimizer_->Apply(slice, gradient.floats(), 0, slices_[ToNumber(slice)]));
+      auto& [envelope, dense] = slices_[ToNumber(slice)];
+      CHECK(optimizer_->Apply(slice, gradient.floats(), 0, envelope, dense));
     }
   }
 
@@ -99,7 +101,11 @@ class OneProcess {
   Plan plan_;
   std::optional<Optimizer> optimizer_;
   Trainer trainer_;
-  std::vector<ServedSlice> slices_;
+  struct DenseSlice {
+    SliceEnvelope envelope;
+    DenseValues dense;
+  };
+  std::vector<DenseSlice> slices_;
 };
 
 struct Cluster {

@@ -19,7 +19,7 @@
 #include "chief/folder/journal.h"
 #include "job/job.h"
 #include "job/slice_grid.h"
-#include "ps/bucket_stream.h"
+#include "ps/bucket_parts.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/row_frames.h"
+#include "ps/guarded_state.h"
 #include "schema/codec.h"
 
 namespace downpour {
@@ -12,18 +12,6 @@ namespace {
 
 absl::Status UnknownSlice(SliceId slice, const SliceGrid& grid) {
   return absl::InvalidArgumentError(absl::StrCat("names slice ", ToNumber(slice), ", but the model has ", grid.size()));
-}
-
-absl::Status OfBucket(const char* does, SliceId slice, const absl::Status& why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(does, " rows of slice ", ToNumber(slice), " in a frame that ", why.message()));
-}
-
-// A row in another bucket than its own would be in a record that nobody can install.
-absl::Status CheckBucket(const Payload& frame, SliceId slice, const SliceGrid& grid) {
-  const auto bucket = static_cast<uint32_t>(grid.at(slice).offset);
-  if (AreInBucket(frame, grid.row_widths.size(), bucket, grid.buckets)) return absl::OkStatus();
-  return absl::InvalidArgumentError("has keys of another bucket");
 }
 
 absl::Status AdmitLease(LeaseId lease, const Plan& plan) {
@@ -51,18 +39,7 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
   }
   for (const Push::Item& item : push.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
-    if (grid.IsBucket(item.slice)) {
-      if (item.gradient.empty()) continue;
-      absl::Status rows = CheckGradients(item.gradient, grid.row_widths);
-      if (rows.ok()) rows = CheckBucket(item.gradient, item.slice, grid);
-      if (!rows.ok()) return OfBucket("pushes", item.slice, rows);
-      continue;
-    }
-    const size_t bytes = grid.WireBytes(item.slice);
-    if (!item.gradient.empty() && item.gradient.size() != bytes) {
-      return absl::InvalidArgumentError(absl::StrCat("pushes ", item.gradient.size(), " bytes for slice ",
-                                                     ToNumber(item.slice), ", which has ", bytes));
-    }
+    if (absl::Status gradient = CheckGradient(item, grid); !gradient.ok()) return gradient;
   }
   return absl::OkStatus();
 }
@@ -84,16 +61,9 @@ absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan&) {
   uint64_t bytes = 0;
   for (const Pull::Item& item : pull.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
-    if (grid.IsBucket(item.slice)) {
-      if (absl::Status keys = CheckKeys(item.keys, grid.row_widths); !keys.ok()) {
-        return OfBucket("pulls", item.slice, keys);
-      }
-      bytes += AnswerBytes(item.keys, grid.row_widths);
-    } else if (!item.keys.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("pulls rows of slice ", ToNumber(item.slice), ", which is no bucket"));
-    }
-    bytes += grid.WireBytes(item.slice);
+    const absl::StatusOr<size_t> answer = CheckPull(item, grid);
+    if (!answer.ok()) return answer.status();
+    bytes += *answer;
   }
   if (bytes <= kMaxMessagePayload) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -1,5 +1,5 @@
-// What of a worker's message may come in: names within the grid and the plan, gradients of exactly the slice's size,
-// answers within one message. All of a message is admitted or nothing.
+// What of a worker's message may come in: names within the grid and the plan, gradients that fit their slices
+// (ps/guarded_state.h), answers within one message. All of a message is admitted or nothing.
 //
 // Errors: INVALID_ARGUMENT with one sentence; the sender broke the protocol and is ejected.
 // Tests: tests/unit/ps/admission_test.cc.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "ps/bucket_stream.h"
+#include "ps/bucket_parts.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {

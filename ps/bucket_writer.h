@@ -5,7 +5,7 @@
 //   for (...) status = writer.Add(key, row);              // of the first table, in any order; each key once
 //   status = writer.EndTable();                           // then of the next, as many as there are
 //
-// Shapes: what it gives to `append` is one record after the other as BucketStream reads it. No push has been consumed;
+// Shapes: what it gives to `append` is one record after the other as BucketParts reads it. No push has been consumed;
 //   rows count as if the job's first push had them.
 // Cost: memory for one part.
 // Errors: those of `append`, the first of them again from every later call.

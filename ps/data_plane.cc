@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log_line.h"
-#include "runtime/row_frames.h"
 #include "runtime/staleness.h"
 
 namespace downpour {
@@ -49,14 +48,7 @@ PullReply::Item Values(Shard* shard, const Pull::Item& wanted) {
   if (item.refusal != SliceRefusal::kNone) return item;
   ServedSlice& slice = *shard->Find(wanted.slice);
   item.version = slice.CurrentVersion();
-  if (slice.rows != nullptr) {
-    const absl::StatusOr<RowKeys> keys = UnpackKeys(wanted.keys, shard->grid().row_widths);
-    CHECK(keys.ok()) << keys.status();  // it was admitted
-    item.values = slice.rows->Gather(*keys);
-    return item;
-  }
-  // B6: a version is epoch and number, so equal versions are equal values.
-  if (wanted.have != item.version) item.values = OnWire(shard->grid().wire, slice);
+  item.values = slice.state->ValuesFor(wanted, item.version, shard->grid());
   return item;
 }
 
@@ -67,11 +59,6 @@ std::optional<uint64_t> StalenessOf(const Push::Item& item, const ServedSlice& s
   if (item.gradient.empty()) return 0;
   const bool known = item.computed_from.epoch == slice.epoch && item.computed_from.n <= slice.version;
   return known ? std::optional(slice.version - item.computed_from.n) : std::nullopt;
-}
-
-GradientSpan Numbers(WireFormat wire, const Payload& gradient) {
-  if (wire == WireFormat::kBf16) return gradient.as<Bf16>();
-  return gradient.floats();
 }
 
 }  // namespace
@@ -192,7 +179,8 @@ bool DataPlane::Consume(const Push& push, const Push::Item& item, std::optional<
   const bool counted = Apply(name, item.gradient, staleness, shard, slice);
   // B2: a push without effect is consumed all the same, or its step could never be passed.
   slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
-  const bool lost = ConcludesGroup(push.lease, shard, slice) && !optimizer_->ApplyGathered(item.slice, slice);
+  const bool lost =
+      ConcludesGroup(push.lease, shard, slice) && !slice.state->UpdateByGroup(item.slice, *optimizer_, slice);
   ++slice.consumed;  // behind the update, as without groups: its schedule counts the pushes before this one
   Trace(counted ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 
@@ -211,23 +199,13 @@ bool DataPlane::Apply(const PushName& name, const Payload& gradient, std::option
                       const Shard& shard, ServedSlice& slice) {
   // An empty push moves the counter alone: the step had nothing for this slice.
   if (gradient.empty() || quarantine_.Contains(name)) {
-    if (slice.rows != nullptr) slice.rows->ConsumeEmpty();  // T12: it is what the rows' clock counts
+    slice.state->PassOver();
     return false;
   }
-  if (slice.rows != nullptr) {
-    const absl::StatusOr<RowGradients> rows = UnpackGradients(gradient, shard.grid().row_widths);
-    CHECK(rows.ok()) << rows.status();  // it was admitted
-    applying_.Begin(name);
-    const bool counted = optimizer_->ApplyRows(*rows, slice);
-    applying_.End();
-    return counted;
-  }
-  const GradientSpan numbers = Numbers(shard.grid().wire, gradient);
+  PushedGradient push{.slice = name.slice, .gradient = gradient, .staleness = staleness};
+  if (policy_.gathers()) push.share = 1.0 / shard.plan().LeasesIn(shard.plan().GroupOf(name.lease));
   applying_.Begin(name);
-  const bool counted =
-      policy_.gathers()
-          ? optimizer_->Gather(numbers, 1.0 / shard.plan().LeasesIn(shard.plan().GroupOf(name.lease)), slice)
-          : optimizer_->Apply(name.slice, numbers, staleness, slice);
+  const bool counted = slice.state->Update(push, shard.grid(), *optimizer_, slice);
   applying_.End();
   return counted;
 }

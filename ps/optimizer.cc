@@ -93,8 +93,7 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
       job_steps_(plan.total_steps()),
       staleness_rule_(job.training, job.cluster.worker_count) {
   for (const ModelTable& table : job.model.tables) of_tables_.push_back(table.optimizer);
-  for (const Slice& slice : grid.slices) {
-    if (grid.IsBucket(slice.id)) break;  // the others are behind it
+  for (const Slice& slice : absl::MakeConstSpan(grid.slices).first(grid.dense())) {
     const VariableSpec& variable = grid.variables[slice.variable];
     variable_of_.push_back(slice.variable);
     run_of_.push_back(RunOf(variable, slice));
@@ -104,49 +103,50 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
   }
 }
 
-bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
+bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, SliceEnvelope& slice,
+                      DenseValues& dense) const {
   const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
   const Damping damping = staleness_rule_.Of(staleness.value_or(0), usual, traits_[ToNumber(id)]);
-  if (!Step(id, gradient, damping, slice)) return false;
+  if (!Step(id, gradient, damping, slice, dense)) return false;
   slice.usual_staleness = usual;
   return true;
 }
 
-bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const {
+bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, SliceEnvelope& slice,
+                     DenseValues& dense) const {
   const OptimizerSpec& spec = SpecOf(id);
   std::array<Payload, kMostArrays> targets;
   std::array<UpdatedArray, kMostArrays> arrays;
   const size_t count = 1 + static_cast<size_t>(SlotCount(spec.kind));
   for (size_t i = 0; i < count; ++i) {
-    Payload& array = i == 0 ? slice.values : slice.slots[i - 1];
+    Payload& array = i == 0 ? dense.values : dense.slots[i - 1];
     targets[i] = i == 0 ? TargetToSend(array) : Target(array);
     arrays[i] = Bind(array, targets[i]);
   }
   Update rule = UpdateFor(spec, damping, slice.version + 1, RateShare(spec.schedule, slice.consumed, job_steps_));
   const auto bound = absl::MakeConstSpan(arrays.data(), count);
   const GradientSpan shaped = ShapeStep(damping, run_of_[ToNumber(id)], gradient, bound, &rule, &buffers_);
-  if (!ApplyUpdate(rule, shaped, bound, &slice.bounds)) return false;
+  if (!ApplyUpdate(rule, shaped, bound, &dense.bounds)) return false;
   for (size_t i = 0; i < count; ++i) {
-    if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
+    if (!targets[i].empty()) (i == 0 ? dense.values : dense.slots[i - 1]) = std::move(targets[i]);
   }
-  slice.on_wire = Payload();
   ++slice.version;
   return true;
 }
 
-bool Optimizer::ApplyRows(const RowGradients& gradients, ServedSlice& slice) const {
+bool Optimizer::ApplyRows(const RowGradients& gradients, SliceEnvelope& slice, BucketRows& rows) const {
   updates_.clear();
   for (const OptimizerSpec& spec : of_tables_) {
     const double share = RateShare(spec.schedule, slice.consumed, job_steps_);
     updates_.push_back(UpdateFor(spec, Damping(), slice.version + 1, share));
   }
-  if (!slice.rows->Apply(gradients, updates_)) return false;
+  if (!rows.Apply(gradients, updates_)) return false;
   ++slice.version;
   return true;
 }
 
-bool Optimizer::Gather(GradientSpan gradient, double share, ServedSlice& slice) const {
-  Payload& sum = slice.slots.back();
+bool Optimizer::Gather(GradientSpan gradient, double share, DenseValues& dense) const {
+  Payload& sum = dense.slots.back();
   Payload target = Target(sum);
   const UpdatedArray array = Bind(sum, target);
   if (!ApplyUpdate(SgdUpdate{static_cast<float>(-share)}, gradient, {&array, 1})) return false;
@@ -154,9 +154,9 @@ bool Optimizer::Gather(GradientSpan gradient, double share, ServedSlice& slice) 
   return true;
 }
 
-bool Optimizer::ApplyGathered(SliceId id, ServedSlice& slice) const {
-  const Payload sum = std::exchange(slice.slots.back(), Payload::Zeros(slice.values.size()));
-  return Step(id, sum.floats(), Damping(), slice);
+bool Optimizer::ApplyGathered(SliceId id, SliceEnvelope& slice, DenseValues& dense) const {
+  const Payload sum = std::exchange(dense.slots.back(), Payload::Zeros(dense.values.size()));
+  return Step(id, sum.floats(), Damping(), slice, dense);
 }
 
 }  // namespace downpour

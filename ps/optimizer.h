@@ -15,8 +15,9 @@
 #include "job/job.h"
 #include "job/slice_grid.h"
 #include "optimizer/update_rule.h"
-#include "ps/shard.h"
+#include "ps/guarded_state.h"
 #include "ps/staleness_rule.h"
+#include "ps/table/bucket_rows.h"
 #include "runtime/row_frames.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/deflation.h"
@@ -42,6 +43,13 @@ struct StepBuffers {
 [[nodiscard]] GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
                                      absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers);
 
+// What an update changes of a variable's slice.
+struct DenseValues {
+  Payload values;
+  std::vector<Payload> slots = {};         // as long as the values, each
+  Magnitudes bounds = kUnknownMagnitudes;  // of values and slots
+};
+
 class Optimizer {
  public:
   Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan);
@@ -49,20 +57,20 @@ class Optimizer {
   // `staleness`: how many updates the gradient lacks; nothing where that is unknown, which counts as the usual one.
   // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite or that would make
   // some number of the slice so.
-  [[nodiscard]] bool Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness,
-                           ServedSlice& slice) const;
+  [[nodiscard]] bool Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, SliceEnvelope& slice,
+                           DenseValues& dense) const;
 
   // The same for a bucket. Rows take steps that are not damped: two workers seldom push one row at the same time.
-  [[nodiscard]] bool ApplyRows(const RowGradients& gradients, ServedSlice& slice) const;
+  [[nodiscard]] bool ApplyRows(const RowGradients& gradients, SliceEnvelope& slice, BucketRows& rows) const;
 
   // The same in two steps, for slices whose last slot sums up a group's gradients. Gather adds `share` of one to the
   // sum and changes no values. ApplyGathered applies the sum as a gradient that is not stale, and begins the next one.
-  [[nodiscard]] bool Gather(GradientSpan gradient, double share, ServedSlice& slice) const;
-  [[nodiscard]] bool ApplyGathered(SliceId id, ServedSlice& slice) const;
+  [[nodiscard]] bool Gather(GradientSpan gradient, double share, DenseValues& dense) const;
+  [[nodiscard]] bool ApplyGathered(SliceId id, SliceEnvelope& slice, DenseValues& dense) const;
 
  private:
   const OptimizerSpec& SpecOf(SliceId id) const { return specs_[variable_of_[ToNumber(id)]]; }
-  bool Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const;
+  bool Step(SliceId id, GradientSpan gradient, const Damping& damping, SliceEnvelope& slice, DenseValues& dense) const;
 
   std::vector<OptimizerSpec> specs_;  // by variable
   std::vector<OptimizerSpec> of_tables_;

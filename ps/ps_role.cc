@@ -165,7 +165,7 @@ void PsRole::Impl::On(Tick&) {
 
 void PsRole::Impl::On(ResourceSample& sample) {
   session_.Sample(sample);
-  const Shard::TableTotals tables = shard_ ? shard_->Tables() : Shard::TableTotals();
+  const TableTotals tables = shard_ ? shard_->Tables() : TableTotals();
   session_.stats().table_rows = tables.rows;
   session_.stats().table_bytes = tables.bytes;
   session_.stats().keys_unborn = tables.unborn;

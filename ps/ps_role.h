@@ -29,7 +29,7 @@ struct PsOptions {
   size_t record_part_bytes = kRecordPartBytes;
 };
 
-struct ServedSlice;  // ps/shard.h
+struct ServedSlice;  // ps/guarded_state.h
 
 class PsRole final : public Role {
  public:

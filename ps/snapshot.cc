@@ -51,7 +51,7 @@ void SnapshotQueue::Add(const SnapshotRequest& request, Shard& shard) {
 void SnapshotQueue::Drop(Shard& shard) {
   for (const Scan& scan : scans_) {
     ServedSlice* slice = shard.Find(scan.item.slice);
-    if (!scan.is_over && slice != nullptr && slice->epoch == scan.item.epoch) slice->rows->DropRecord();
+    if (!scan.is_over && slice != nullptr && slice->epoch == scan.item.epoch) slice->state->DropParts();
   }
   waiting_.clear();
   scans_.clear();
@@ -88,9 +88,8 @@ void SnapshotQueue::Answer(RecordPace& pace, Shard& shard, Incarnation from, Pee
     std::optional<SliceRecord> record = MakeRecord(shard, from, round_, item, effects);
     if (!record) continue;
     if (!urgent_) pace.Made(RecordBytes(record->blocks));
-    if (shard.grid().IsBucket(item.slice)) {
-      // T3: the point of the rows is that of the counters in the first part.
-      shard.Find(item.slice)->rows->BeginRecord();
+    // T3: the point of the parts is that of the counters in the first one.
+    if (shard.Find(item.slice)->state->BeginParts()) {
       record->scan = ++scans_begun_;
       record->more = true;
       scans_.push_back({.item = item, .number = scans_begun_, .parts = 1, .kept = {*record}});
@@ -108,15 +107,16 @@ uint64_t SnapshotQueue::SendNextPart(Scan& scan, Shard& shard, Incarnation from,
     scan.kept.clear();
     return 0;
   }
+  RecordPart next = slice->state->NextPart(record_part_bytes_);
   SliceRecord part{.from = from,
                    .round = round_,
                    .slice = scan.item.slice,
                    .epoch = scan.item.epoch,
                    .finished = {},
-                   .blocks = FramePart(slice->rows->NextPart(record_part_bytes_)),
+                   .blocks = std::move(next.blocks),
                    .scan = scan.number,
                    .part = scan.parts++,
-                   .more = slice->rows->recording()};
+                   .more = next.more};
   scan.is_over = !part.more;
   const uint64_t bytes = RecordBytes(part.blocks);
   scan.kept.push_back(part);
@@ -131,7 +131,7 @@ void ShardWriter::Begin(const WriteShard& request, PeerId chief, Shard& shard, E
     if (stage_ == Stage::kIdle) Report(request.slices, effects);
     return;
   }
-  if (BucketRows* const rows = Scanned(shard)) rows->DropRecord();  // T5
+  if (GuardedState* const state = Scanned(shard)) state->DropParts();  // T5
   scanning_ = false;
   request_ = request;
   written_ = ShardWritten{.from = request.to, .round = request.round, .error = {}, .bytes = 0, .slices = {}};
@@ -169,7 +169,7 @@ void ShardWriter::Continue(RecordPace& pace, Shard& shard, Effects& effects) {
 // Returns the bytes of what it appended.
 uint64_t ShardWriter::AppendNext(Shard& shard, Effects& effects) {
   if (scanning_) {
-    if (BucketRows* const rows = Scanned(shard)) return AppendPart(*rows, effects);
+    if (GuardedState* const state = Scanned(shard)) return AppendPart(*state, effects);
     scanning_ = false;
     written_.slices.back() = {.slice = scanned_, .epoch = written_.slices.back().epoch, .finished = {}};
     Finish("", effects);
@@ -198,25 +198,22 @@ uint64_t ShardWriter::AppendNext(Shard& shard, Effects& effects) {
   const bool is_first = written_.slices.size() == 1;
   written_.oldest_version = is_first ? record->version : std::min(written_.oldest_version, record->version);
   written_.newest_version = std::max(written_.newest_version, record->version);
-  if (shard.grid().IsBucket(item.slice)) {
-    shard.Find(item.slice)->rows->BeginRecord();  // T3: the point is that of the counters that were just written
-    scanning_ = true;
-    scanned_ = item.slice;
-  }
+  scanning_ = shard.Find(item.slice)->state->BeginParts();  // T3: at the point of the counters that were just written
+  scanned_ = item.slice;
   stage_ = Stage::kAppend;
   Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(record->blocks), effects);
   return bytes;
 }
 
 // The bucket of which parts are to come, as long as it is in the epoch that was asked for.
-BucketRows* ShardWriter::Scanned(Shard& shard) const {
+GuardedState* ShardWriter::Scanned(Shard& shard) const {
   ServedSlice* const slice = scanning_ ? shard.Find(scanned_) : nullptr;
-  return slice != nullptr && slice->epoch == written_.slices.back().epoch ? slice->rows.get() : nullptr;
+  return slice != nullptr && slice->epoch == written_.slices.back().epoch ? slice->state.get() : nullptr;
 }
 
-uint64_t ShardWriter::AppendPart(BucketRows& rows, Effects& effects) {
-  std::vector<Payload> blocks = FramePart(rows.NextPart(record_part_bytes_));
-  scanning_ = rows.recording();
+uint64_t ShardWriter::AppendPart(GuardedState& state, Effects& effects) {
+  auto [blocks, more] = state.NextPart(record_part_bytes_);
+  scanning_ = more;
   ShardWritten::Item& written = written_.slices.back();
   const uint64_t bytes = RecordBytes(blocks);
   for (const Payload& block : blocks) written.crc32c = Crc32c(block.bytes(), written.crc32c);

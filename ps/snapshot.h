@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/bucket_stream.h"
+#include "ps/guarded_state.h"
 #include "ps/record_pace.h"
 #include "ps/report_parts.h"
 #include "ps/shard.h"
@@ -80,8 +80,8 @@ class ShardWriter {
 
   void Submit(StorageOp::Kind kind, const std::string& path, std::vector<Payload> data, Effects& effects);
   uint64_t AppendNext(Shard& shard, Effects& effects);
-  uint64_t AppendPart(BucketRows& rows, Effects& effects);
-  BucketRows* Scanned(Shard& shard) const;
+  uint64_t AppendPart(GuardedState& state, Effects& effects);
+  GuardedState* Scanned(Shard& shard) const;
   void Finish(const std::string& error, Effects& effects);
   void Report(const std::vector<SnapshotRequest::Item>& asked, Effects& effects) const;
 

@@ -37,7 +37,7 @@ class Replay {
         slices_(grid_.size()) {
     CHECK_EQ(plan_.total_batches(), batches);
     for (const Slice& slice : grid_.slices) {
-      ServedSlice& served = slices_[ToNumber(slice.id)];
+      DenseValues& served = slices_[ToNumber(slice.id)].dense;
       served.values = Payload::Allocate(static_cast<size_t>(slice.bytes()));
       InitialValues(job.seed, grid_, slice.id, served.values.mutable_floats().data());
       for (int slot = 0; slot < SlotCount(job.training); ++slot) {
@@ -76,7 +76,7 @@ class Replay {
   }
 
   VariableGradients TakenAlone(LeaseId lease, Step step, std::vector<Settled> settled) {
-    for (const Slice& slice : grid_.slices) local_.Set(slice.id, slices_[ToNumber(slice.id)].values);
+    for (const Slice& slice : grid_.slices) local_.Set(slice.id, slices_[ToNumber(slice.id)].dense.values);
     local_.Begin({.lease = lease, .step = step, .updates = {}, .settled = std::move(settled)});
     const uint64_t batches = plan_.ExamplesOf(lease, step) / static_cast<uint64_t>(job_.training.batch_size);
     for (uint64_t batch = 0; batch < batches; ++batch) local_.Take(Read());
@@ -85,16 +85,16 @@ class Replay {
 
   void Apply(const VariableGradients& gradients) {
     for (const Slice& slice : grid_.slices) {
-      ServedSlice& served = slices_[ToNumber(slice.id)];
+      auto& [envelope, dense] = slices_[ToNumber(slice.id)];
       const Payload part = gradients[slice.variable].second.Sub(static_cast<size_t>(slice.offset) * sizeof(float),
                                                                 static_cast<size_t>(slice.bytes()));
-      CHECK(servers_.Apply(slice.id, part.floats(), /*staleness=*/0, served));
-      ++served.consumed;
+      CHECK(servers_.Apply(slice.id, part.floats(), /*staleness=*/0, envelope, dense));
+      ++envelope.consumed;
     }
   }
 
   void Write() const {
-    for (const ServedSlice& slice : slices_) {
+    for (const auto& [_, slice] : slices_) {
       CHECK_EQ(std::fwrite(slice.values.data(), 1, slice.values.size(), stdout), slice.values.size());
     }
   }
@@ -105,7 +105,11 @@ class Replay {
   const GradientClip clip_;
   LocalSteps local_;
   const Optimizer servers_;
-  std::vector<ServedSlice> slices_;
+  struct DenseSlice {
+    SliceEnvelope envelope;
+    DenseValues dense;
+  };
+  std::vector<DenseSlice> slices_;
 };
 
 }  // namespace

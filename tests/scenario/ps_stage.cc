@@ -163,7 +163,8 @@ Message PsStage::FromChief(const Command& command) {
 std::vector<std::string> PsStage::Show(SliceId id) const {
   const ServedSlice* slice = role_.Find(id);
   if (slice == nullptr) return {"not here"};
-  std::vector<float> initial(slice->values.floats().size());
+  const SliceState state = StateOf(id, *slice);
+  std::vector<float> initial(state.values.floats().size());
   InitialValues(TinyJob().seed, TinyGrid(), id, initial.data());
   std::string open;
   for (const LeaseCounter& counter : slice->counters.open()) {
@@ -171,7 +172,7 @@ std::vector<std::string> PsStage::Show(SliceId id) const {
   }
   // Gradients are whole numbers and the rate is 1, so that the way from the initial value is their sum.
   return {absl::StrCat("epoch=", ToString(slice->epoch), " v", slice->version,
-                       " sum=", std::lround(initial[0] - slice->values.floats()[0]),
+                       " sum=", std::lround(initial[0] - state.values.floats()[0]),
                        " finished=", Word(slice->counters.finished()), " open={", open, "}")};
 }
 

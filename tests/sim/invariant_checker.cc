@@ -280,7 +280,7 @@ void InvariantChecker::CheckServed(const Process& process, SliceId slice) {
   const ServedSlice* served = process.ps->Find(slice);
   if (served == nullptr) return Add(process, absl::StrCat("writes records of slice ", ToNumber(slice), ", not here"));
   SliceState shown = StateOf(slice, *served);
-  if (served->rows != nullptr) shown.values = reference_->Show(slice, *served->rows);
+  if (oracle_->grid().IsBucket(slice)) shown.values = reference_->Show(slice, *served->state);
   reference_->CheckSlice(shown, process.name);
 }
 

@@ -142,17 +142,17 @@ absl::StatusOr<SliceState> InvariantChecker::ReadRecord(const Manifest& manifest
 }
 
 absl::StatusOr<SliceState> InvariantChecker::ReadBucket(SliceId bucket, const Payload& record) const {
-  const auto number = static_cast<uint32_t>(oracle_->grid().at(bucket).offset);
-  BucketStream stream(TablesOf(oracle_->job()), number, /*copy=*/1);
-  if (absl::Status status = stream.Add(record.bytes()); !status.ok()) return status;
-  if (!stream.state()) return absl::DataLossError("a bucket without its state");
+  const std::unique_ptr<IncomingRecord> whole = AwaitedRecord(oracle_->job(), oracle_->grid(), bucket, /*copy=*/1);
+  if (absl::Status status = whole->Add(record); !status.ok()) return status;
+  absl::StatusOr<SliceState> state = whole->Head();
+  if (!state.ok()) return state;
   const absl::StatusOr<LeaseCounters> counters =
-      LeaseCounters::Restore(stream.state()->finished, stream.state()->counters, oracle_->plan());
+      LeaseCounters::Restore(state->finished, state->counters, oracle_->plan());
   if (!counters.ok()) return counters.status();
-  absl::StatusOr<BucketStream::Installed> installed = std::move(stream).Finish(counters->Sum(oracle_->plan()));
-  if (!installed.ok()) return installed.status();
-  installed->state.values = reference_->Show(bucket, installed->rows);
-  return std::move(installed->state);
+  const absl::StatusOr<std::unique_ptr<GuardedState>> rows = whole->Finish(counters->Sum(oracle_->plan()));
+  if (!rows.ok()) return rows.status();
+  state->values = reference_->Show(bucket, **rows);
+  return state;
 }
 
 void InvariantChecker::CheckManifest(Round round) {

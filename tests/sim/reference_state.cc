@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ps/bucket_stream.h"
+#include "ps/bucket_parts.h"
 #include "ps/optimizer.h"
 #include "runtime/learning_rate.h"
+#include "runtime/row_frames.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {
@@ -203,13 +204,20 @@ void ReferenceState::NoteValues(Lineage& lineage) {
   if (lineage.rows != nullptr) lineage.shown[lineage.state.version] = lineage.state.values;
 }
 
+Payload ReferenceState::Show(SliceId bucket, GuardedState& state) const {
+  const RowKeys& keys = oracle_->AllKeys(bucket);
+  if (keys.keys.empty()) return {};
+  return state.ValuesFor({.slice = bucket, .epoch = {}, .have = {}, .keys = PackKeys(keys)}, {}, oracle_->grid());
+}
+
 BucketRows ReferenceState::Begun(SliceId bucket, uint32_t number) const {
   const std::vector<TableSpec> tables = TablesOf(oracle_->job());
   if (!oracle_->begins_with_rows()) return BucketRows(tables, number, /*copy=*/1);
   const std::string record = oracle_->InitialRecord(bucket);
-  BucketStream stream(tables, number, /*copy=*/1);
-  CHECK(stream.Add(Payload::CopyOf(record.data(), record.size()).bytes()).ok());
-  return std::move(std::move(stream).Finish(/*consumed=*/0)->rows);
+  BucketInstaller rows(tables, number, /*copy=*/1);
+  const auto take = [&rows](absl::Span<const std::byte> part) { return rows.Add(part); };
+  CHECK(BucketParts().Add(Payload::CopyOf(record.data(), record.size()).bytes(), take).ok());
+  return *std::move(rows).Finish(/*consumed=*/0);
 }
 
 std::shared_ptr<BucketRows> ReferenceState::Replay(SliceId bucket, const std::vector<PushOf>& pushes) const {

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "ps/guarded_state.h"
 #include "ps/staleness_rule.h"
 #include "ps/table/bucket_rows.h"
 #include "runtime/trace_record.h"
@@ -60,6 +61,7 @@ class ReferenceState {
   SliceState Born(SliceId slice) const;  // before any push
   // Of a bucket with these rows: the values that stand for them here.
   Payload Show(SliceId bucket, const BucketRows& rows) const { return rows.Gather(oracle_->AllKeys(bucket)); }
+  Payload Show(SliceId bucket, GuardedState& state) const;
   // Whether a bucket at that version had these rows, which answer those keys.
   bool Showed(SliceId bucket, Version version, const Payload& keys, const Payload& rows) const;
   // Whether these rows answer those keys where a bucket has such values, as Show makes them.

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "optimizer/update_rule.h"
-#include "ps/bucket_stream.h"
+#include "ps/bucket_parts.h"
+#include "ps/table/bucket_rows.h"
 
 namespace downpour {
 namespace {
@@ -45,12 +46,13 @@ class BucketWriterTest : public testing::Test {
     return record;
   }
   absl::StatusOr<BucketRows> Install(const std::string& record, uint64_t consumed) {
-    BucketStream stream(TablesOf(job_), kBucket, /*copy=*/7);
+    BucketInstaller rows(TablesOf(job_), kBucket, /*copy=*/7);
+    const auto take = [&rows](absl::Span<const std::byte> part) { return rows.Add(part); };
+    BucketParts parts;
     const Payload piece = Payload::CopyOf(record.data(), record.size());
-    if (absl::Status status = stream.Add(piece.bytes()); !status.ok()) return status;
-    absl::StatusOr<BucketStream::Installed> installed = std::move(stream).Finish(consumed);
-    if (!installed.ok()) return installed.status();
-    return std::move(installed->rows);
+    if (absl::Status status = parts.Add(piece.bytes(), take); !status.ok()) return status;
+    if (!parts.whole()) return absl::DataLossError("no whole record");
+    return std::move(rows).Finish(consumed);
   }
   static std::string RecordOf(BucketRows& rows) {
     SliceState state;

@@ -16,12 +16,12 @@ TEST(OptimizerLocalStepsTest, AppliesTheOuterRuleToWhatLocalStepsBrought) {
   spec.local_steps = 4;
   spec.outer = OuterDefaultsOf(OptimizerKind::kNesterov);
   EXPECT_EQ(SlotCount(spec), 1);
-  ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {1});
+  DenseSlice slice = SliceWith(OptimizerKind::kNesterov, {1});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
   EXPECT_NEAR(ValuesOf(slice.values)[0], 1 - 0.7 * 1.9, 1e-6);
   spec.outer = OuterDefaultsOf(OptimizerKind::kSgd);
   EXPECT_EQ(SlotCount(spec), 0);
-  ServedSlice averaged = SliceWith(OptimizerKind::kSgd, {1});
+  DenseSlice averaged = SliceWith(OptimizerKind::kSgd, {1});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0.25}).floats(), 0, averaged));
   EXPECT_EQ(ValuesOf(averaged.values)[0], 0.75f);
 }
@@ -31,20 +31,20 @@ TEST(OptimizerLocalStepsTest, StaleDifferencesCountLessAndAreSoonerForgotten) {
   TrainingSpec spec = Spec(OptimizerKind::kAdam);
   spec.local_steps = 4;
   spec.outer = OuterDefaultsOf(OptimizerKind::kNesterov);
-  ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kNesterov, {0});
   slice.version = 100;
   slice.usual_staleness = 3 * kStalenessOne;
-  const Optimizer optimizer = MakeOptimizer(spec);
+  const SliceOptimizer optimizer = MakeOptimizer(spec);
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({1}).floats(), 3, slice));
   EXPECT_NEAR(ValuesOf(slice.slots[0])[0], 0.25 * 1.6, 1e-6);
   EXPECT_NEAR(ValuesOf(slice.values)[0], -0.7 * 0.25 * (1 + 0.6 + 1 + 0.6 * 1.6), 1e-6);
-  ServedSlice stale = SliceWith(OptimizerKind::kNesterov, {0});
+  DenseSlice stale = SliceWith(OptimizerKind::kNesterov, {0});
   stale.slots[0] = Floats({8});
   stale.version = 100;
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({1}).floats(), 19, stale));
   EXPECT_NEAR(ValuesOf(stale.slots[0])[0], 1.0 / 20, 1e-6) << "what was there is forgotten";
   spec.outer = OuterDefaultsOf(OptimizerKind::kSgd);
-  ServedSlice averaged = SliceWith(OptimizerKind::kSgd, {0});
+  DenseSlice averaged = SliceWith(OptimizerKind::kSgd, {0});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 3, averaged));
   EXPECT_NEAR(ValuesOf(averaged.values)[0], -0.25, 1e-6);
 }
@@ -64,8 +64,8 @@ TEST(OptimizerLocalStepsTest, AStaleDifferenceCountsMoreBesideItsLargestDirectio
     job.model.variables = {{.name = "w", .shape = {kN, kN}, .trainable = trainable}};
     job.training.batch_size = 1;
     job.training.local_steps = 4;
-    ServedSlice slice = SliceWith(OptimizerKind::kSgd, std::vector<float>(kN * kN));
-    EXPECT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, gradient, staleness, slice));
+    DenseSlice slice = SliceWith(OptimizerKind::kSgd, std::vector<float>(kN * kN));
+    EXPECT_TRUE(SliceOptimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, gradient, staleness, slice));
     return ValuesOf(slice.values);
   };
   EXPECT_EQ(applied(absl::MakeConstSpan(difference), true, 15), expected);

@@ -22,7 +22,7 @@ double Fresh(double s) { return Share(s) * (1 - 1 / s) * std::sqrt(std::min(s, 1
 TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   TrainingSpec spec = Spec(OptimizerKind::kMomentum);
   spec.optimizer.momentum = 0.75;
-  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
   slice.slots[0] = Floats({8});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
   const double forgotten = 0.1 / 16;  // as of a momentum of 0.9
@@ -39,7 +39,7 @@ TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kRmsProp}) {
     TrainingSpec steep = Spec(kind);
     steep.staleness_method = StalenessMethod::kSteepRate;
-    ServedSlice fresh = SliceWith(kind, {0}), stale = SliceWith(kind, {0});
+    DenseSlice fresh = SliceWith(kind, {0}), stale = SliceWith(kind, {0});
     ASSERT_TRUE(MakeOptimizer(steep).Apply(kKernelSlice, Floats({1}).floats(), 0, fresh));
     ASSERT_TRUE(MakeOptimizer(steep).Apply(kKernelSlice, Floats({1}).floats(), 15, stale));
     EXPECT_NEAR(stale.values.floats()[0] / fresh.values.floats()[0], Share(16), 1e-6);
@@ -47,8 +47,8 @@ TEST(OptimizerStalenessTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
 }
 
 TEST(OptimizerStalenessTest, SgdSpreadsAStalePushOverThoseToCome) {
-  const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
-  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
+  const SliceOptimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
+  DenseSlice slice = SliceWith(OptimizerKind::kSgd, {0});
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
   const double forgotten = 0.1 / 16, v = Share(16) * forgotten;
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-8);
@@ -56,11 +56,11 @@ TEST(OptimizerStalenessTest, SgdSpreadsAStalePushOverThoseToCome) {
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({0}).floats(), 15, slice));
   EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + Fresh(16) + (1 - forgotten) * v), 1e-7);
 
-  ServedSlice hardly = SliceWith(OptimizerKind::kSgd, {0});  // stale by one: a velocity of 4 updates
+  DenseSlice hardly = SliceWith(OptimizerKind::kSgd, {0});  // stale by one: a velocity of 4 updates
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 1, hardly));
   EXPECT_NEAR(hardly.slots[0].floats()[0], Share(2) / 4, 1e-7);
 
-  ServedSlice fresh = SliceWith(OptimizerKind::kSgd, {0});
+  DenseSlice fresh = SliceWith(OptimizerKind::kSgd, {0});
   fresh.slots[0] = Floats({8});
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 0, fresh));
   EXPECT_EQ(ValuesOf(fresh.values), std::vector<float>{-0.5f}) << "where nothing is stale nothing is remembered";
@@ -71,7 +71,7 @@ void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten
   TrainingSpec spec = Spec(OptimizerKind::kAdam);
   spec.optimizer.beta1 = beta1;
   spec.optimizer.beta2 = beta2;
-  ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kAdam, {0});
   slice.version = 1 << 20;
   slice.slots[0] = Floats({8});
   slice.slots[1] = Floats({4});
@@ -90,7 +90,7 @@ TEST(OptimizerStalenessTest, AStalePushStaysLongerInTheMeanOfAdam) {
   ExpectAdam(0.9, 0.95, 15, root);  // no longer than its squares are remembered
   ExpectAdam(0.75, 0.5, 15, 0.25);  // as asked for, where that is longer anyway
 
-  ServedSlice first = SliceWith(OptimizerKind::kAdam, {0});
+  DenseSlice first = SliceWith(OptimizerKind::kAdam, {0});
   ASSERT_TRUE(MakeOptimizer(Spec(OptimizerKind::kAdam)).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
   EXPECT_NEAR(first.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16)), 1e-5) << "the bias is the plain mean's";
 }
@@ -103,8 +103,8 @@ TEST(OptimizerStalenessTest, WhereGradientsBecomeSmallTheStepsOfAdamDoToo) {
         TrainingSpec spec = Spec(OptimizerKind::kAdam);
         spec.optimizer.beta1 = beta1;
         spec.optimizer.beta2 = beta2;
-        const Optimizer adam = MakeOptimizer(spec);
-        ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
+        const SliceOptimizer adam = MakeOptimizer(spec);
+        DenseSlice slice = SliceWith(OptimizerKind::kAdam, {0});
         ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
         const float first = std::abs(slice.values.floats()[0]);
         float before = slice.values.floats()[0];
@@ -123,7 +123,7 @@ TEST(OptimizerStalenessTest, TheDecayOfAdamWGoesAtThePaceOfItsSteps) {
   TrainingSpec spec = Spec(OptimizerKind::kAdamW);
   spec.optimizer.weight_decay = 0.1;
   for (const uint64_t staleness : {0, 1, 15, 63}) {
-    ServedSlice slice = SliceWith(OptimizerKind::kAdamW, {2});
+    DenseSlice slice = SliceWith(OptimizerKind::kAdamW, {2});
     ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0}).floats(), staleness, slice));
     EXPECT_NEAR(slice.values.floats()[0], 2 - 0.5 * Share(1.0 + staleness) * 0.1 * 2, 1e-6) << staleness;
   }
@@ -135,8 +135,9 @@ TEST(OptimizerStalenessTest, AStaleSumCountsOneOfS) {
   job.training.batch_size = 1;
   for (const OptimizerKind kind : {OptimizerKind::kMomentum, OptimizerKind::kSgd, OptimizerKind::kAdagrad}) {
     job.training.optimizer.kind = kind;
-    ServedSlice sum = SliceWith(OptimizerKind::kSgd, {0});
-    ASSERT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, Floats({1}).floats(), 63, sum));
+    DenseSlice sum = SliceWith(OptimizerKind::kSgd, {0});
+    ASSERT_TRUE(
+        SliceOptimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, Floats({1}).floats(), 63, sum));
     EXPECT_NEAR(sum.values.floats()[0], -1.0 / 64, 1e-6);
   }
 }
@@ -146,8 +147,8 @@ TEST(OptimizerStalenessTest, EachSliceOfAVariableCountsAsTheVariableDoes) {
   job.model.variables = {{.name = "kernel", .shape = {512, 1024}}, {.name = "mean", .shape = {1}, .trainable = false}};
   job.training = Spec(OptimizerKind::kMomentum);
   job.training.batch_size = 1;
-  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
-  ServedSlice second = SliceWith(OptimizerKind::kMomentum, {0}), mean = SliceWith(OptimizerKind::kSgd, {0});
+  const SliceOptimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  DenseSlice second = SliceWith(OptimizerKind::kMomentum, {0}), mean = SliceWith(OptimizerKind::kSgd, {0});
   ASSERT_TRUE(optimizer.Apply(SliceId{1}, Floats({1}).floats(), 15, second));
   ASSERT_TRUE(optimizer.Apply(SliceId{2}, Floats({1}).floats(), 15, mean));
   const double share = 4 * (Share(16) / 16 + Fresh(16) / 0.1);  // its slice has rows and columns
@@ -156,8 +157,8 @@ TEST(OptimizerStalenessTest, EachSliceOfAVariableCountsAsTheVariableDoes) {
 }
 
 TEST(OptimizerStalenessTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
-  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {1});
-  const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
+  DenseSlice slice = SliceWith(OptimizerKind::kSgd, {1});
+  const SliceOptimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 64, slice));
   EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64, 1));
   EXPECT_FALSE(sgd.Apply(kKernelSlice, Floats({NAN}).floats(), 1000, slice));
@@ -166,7 +167,7 @@ TEST(OptimizerStalenessTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
 }
 
 TEST(OptimizerStalenessTest, TheFirstPushesOfManyWorkersAreTakenForStale) {
-  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kSgd, {0});
   TrainingSpec spec = Spec(OptimizerKind::kSgd);
   spec.staleness_method = StalenessMethod::kRate;
   ASSERT_TRUE(MakeOptimizer(spec, 16).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
@@ -181,11 +182,11 @@ TEST(OptimizerStalenessTest, AStaleStepCountsLessWhereItIsSteepest) {
   job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
   job.training = Spec(OptimizerKind::kMomentum);
   job.training.batch_size = 1;
-  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  const SliceOptimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
   std::vector<float> shared(16 * 8, 3), gradient = shared;
   gradient[5] += 0.5f;
   gradient[13] -= 0.5f;  // beside the shared direction
-  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
+  DenseSlice slice = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, slice));
   const double share = 0.5 * 4 * (Share(16) / 16 + Fresh(16) / 0.1);  // of a gradient, in the first step
   const absl::Span<const float> values = slice.values.floats();
@@ -193,7 +194,7 @@ TEST(OptimizerStalenessTest, AStaleStepCountsLessWhereItIsSteepest) {
   EXPECT_NEAR(values[5] - values[13], -share, 0.2 * share);
   EXPECT_NEAR(slice.slots[0].floats()[0], 3 * 4 * Share(16) / 16, 1e-6) << "the momentum keeps all of it";
 
-  ServedSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
+  DenseSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, fresh));
   EXPECT_EQ(fresh.values.floats()[5], -0.5f * 3.5f) << "where nothing is stale it is the plain optimizer";
 }
@@ -208,10 +209,10 @@ void ExpectLessAlongTheLargestDirection(OptimizerKind kind, double fresh, double
   job.training = Spec(kind);
   job.training.staleness_method = method;
   job.training.batch_size = 1;
-  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  const SliceOptimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
   const std::vector<float> gradient(16 * 8, 3);
   for (const auto& [staleness, counted] : {std::pair<uint64_t, double>{0, 1}, {15, share / 256}}) {
-    ServedSlice slice = SliceWith(kind, std::vector<float>(16 * 8));
+    DenseSlice slice = SliceWith(kind, std::vector<float>(16 * 8));
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), staleness, slice));
     for (const float value : slice.values.floats()) EXPECT_NEAR(value, -0.5 * fresh * counted, 1e-4) << staleness;
   }
@@ -238,8 +239,8 @@ TEST(OptimizerStalenessTest, AStaleStepCountsInFullWhereNoDirectionOutweighsTheR
   for (size_t i = 0; i < 8; ++i) gradient[i * 9] = 3;
   for (const auto& [kind, least] : {std::pair{OptimizerKind::kRmsProp, 1.0}, {OptimizerKind::kAdagrad, 1.0 / 256}}) {
     job.training = Spec(kind);
-    const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
-    ServedSlice plain = SliceWith(kind, std::vector<float>(8 * 8)), stale = plain;
+    const SliceOptimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+    DenseSlice plain = SliceWith(kind, std::vector<float>(8 * 8)), stale = plain;
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, plain));
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, stale));
     double least_seen = 1;
@@ -251,12 +252,12 @@ TEST(OptimizerStalenessTest, AStaleStepCountsInFullWhereNoDirectionOutweighsTheR
 }
 
 TEST(OptimizerStalenessTest, AStaleStepOfFewRowsCountsLessAsAWhole) {
-  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0, 0, 0, 0});
+  DenseSlice slice = SliceWith(OptimizerKind::kMomentum, {0, 0, 0, 0});
   ASSERT_TRUE(
       MakeOptimizer(Spec(OptimizerKind::kMomentum)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, slice));
   EXPECT_NEAR(slice.values.floats()[0], -0.5 * (Share(16) / 16 + Fresh(16) / 0.1), 1e-6);
   for (const OptimizerKind falls : {OptimizerKind::kAdagrad, OptimizerKind::kFtrl}) {
-    ServedSlice fresh = SliceWith(falls, {0, 0, 0, 0}), stale = fresh;
+    DenseSlice fresh = SliceWith(falls, {0, 0, 0, 0}), stale = fresh;
     ASSERT_TRUE(MakeOptimizer(Spec(falls)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 0, fresh));
     ASSERT_TRUE(MakeOptimizer(Spec(falls)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, stale));
     EXPECT_EQ(ValuesOf(stale.values), ValuesOf(fresh.values)) << "its rates fall by themselves";

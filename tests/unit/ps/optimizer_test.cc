@@ -17,14 +17,14 @@ constexpr OptimizerKind kAllKinds[] = {OptimizerKind::kSgd,     OptimizerKind::k
                                        OptimizerKind::kAdamW,   OptimizerKind::kFtrl};
 
 TEST(OptimizerTest, AppliesTheJobsRule) {
-  ServedSlice sgd = SliceWith(OptimizerKind::kSgd, {1, 2});
+  DenseSlice sgd = SliceWith(OptimizerKind::kSgd, {1, 2});
   ASSERT_TRUE(MakeOptimizer(Spec(OptimizerKind::kSgd)).Apply(kKernelSlice, Floats({2, -2}).floats(), 0, sgd));
   EXPECT_EQ(ValuesOf(sgd.values), (std::vector<float>{0, 3}));
   EXPECT_EQ(sgd.version, 1u);
 
   TrainingSpec spec = Spec(OptimizerKind::kMomentum);
   spec.optimizer.momentum = 0.5;
-  ServedSlice momentum = SliceWith(OptimizerKind::kMomentum, {0});
+  DenseSlice momentum = SliceWith(OptimizerKind::kMomentum, {0});
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, momentum));
   EXPECT_EQ(ValuesOf(momentum.slots[0]), std::vector<float>{1.5f});
   EXPECT_EQ(ValuesOf(momentum.values), std::vector<float>{-(0.5f + 0.75f)});
@@ -32,10 +32,10 @@ TEST(OptimizerTest, AppliesTheJobsRule) {
 
 // Adam's correction of its bias depends on how often the slice was updated, restores included.
 TEST(OptimizerTest, AdamCountsUpdatesFromTheSlicesVersion) {
-  ServedSlice young = SliceWith(OptimizerKind::kAdam, {0});
-  ServedSlice old = SliceWith(OptimizerKind::kAdam, {0});
+  DenseSlice young = SliceWith(OptimizerKind::kAdam, {0});
+  DenseSlice old = SliceWith(OptimizerKind::kAdam, {0});
   old.version = 1000000;
-  const Optimizer adam = MakeOptimizer(Spec(OptimizerKind::kAdam));
+  const SliceOptimizer adam = MakeOptimizer(Spec(OptimizerKind::kAdam));
   ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({1}).floats(), 0, young));
   ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({1}).floats(), 0, old));
   EXPECT_NEAR(young.values.floats()[0], -0.5f, 1e-5);  // the first step is as long as the rate
@@ -45,9 +45,9 @@ TEST(OptimizerTest, AdamCountsUpdatesFromTheSlicesVersion) {
 // With sync: two gradients change the values once, by their mean, as one push of that mean would.
 TEST(OptimizerTest, AGroupChangesTheValuesOnceByItsMean) {
   TrainingSpec spec = Spec(OptimizerKind::kMomentum);
-  ServedSlice alone = SliceWith(OptimizerKind::kMomentum, {1, 2}), together = alone;
+  DenseSlice alone = SliceWith(OptimizerKind::kMomentum, {1, 2}), together = alone;
   together.slots.push_back(Payload::Zeros(8));
-  const Optimizer optimizer = MakeOptimizer(spec);
+  const SliceOptimizer optimizer = MakeOptimizer(spec);
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({3, -1}).floats(), 0, alone));
     ASSERT_TRUE(optimizer.Gather(Floats({4, 0}).floats(), 0.5, together));
@@ -77,12 +77,12 @@ TEST(RunOfTest, IsTheMostSquareMatrixOfTheDimensions) {
 
 TEST(OptimizerTest, LeavesAloneWhatOthersHold) {
   for (const OptimizerKind kind : kAllKinds) {
-    ServedSlice alone = SliceWith(kind, {1, 2, 3});
-    ServedSlice shared = SliceWith(kind, {1, 2, 3});
+    DenseSlice alone = SliceWith(kind, {1, 2, 3});
+    DenseSlice shared = SliceWith(kind, {1, 2, 3});
     const Payload pulled = shared.values;
     const std::vector<Payload> snapshot = shared.slots;
     const std::byte* in_place = alone.values.data();
-    const Optimizer optimizer = MakeOptimizer(Spec(kind));
+    const SliceOptimizer optimizer = MakeOptimizer(Spec(kind));
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({4, 5, 6}).floats(), 0, alone));
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({4, 5, 6}).floats(), 0, shared));
 
@@ -100,7 +100,7 @@ TEST(OptimizerTest, LeavesAloneWhatOthersHold) {
 TEST(OptimizerTest, AGradientThatIsNotFiniteChangesNothing) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const bool is_shared : {false, true}) {
-      ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {1, 2});
+      DenseSlice slice = SliceWith(OptimizerKind::kMomentum, {1, 2});
       const Payload holder = is_shared ? slice.values : Payload();
       EXPECT_FALSE(
           MakeOptimizer(Spec(OptimizerKind::kMomentum)).Apply(kKernelSlice, Floats({1, bad}).floats(), 0, slice));
@@ -117,7 +117,7 @@ TEST(OptimizerTest, AGradientThatWouldOverflowChangesNothing) {
     for (const bool is_shared : {false, true}) {
       TrainingSpec spec = Spec(kind);
       spec.optimizer.learning_rate = 1;
-      ServedSlice slice = SliceWith(kind, {1, 2});
+      DenseSlice slice = SliceWith(kind, {1, 2});
       ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1, 1}).floats(), 0, slice));
       const std::vector<float> before = ValuesOf(slice.values);
       const std::vector<float> first_slot = slice.slots.empty() ? before : ValuesOf(slice.slots[0]);
@@ -136,7 +136,7 @@ TEST(OptimizerTest, AGradientThatWouldOverflowChangesNothing) {
 TEST(OptimizerTest, NesterovLooksAheadAlongItsVelocity) {
   TrainingSpec spec = Spec(OptimizerKind::kNesterov);
   spec.optimizer.momentum = 0.5;
-  ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kNesterov, {0});
   slice.slots[0] = Floats({8});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
   EXPECT_EQ(ValuesOf(slice.slots[0]), std::vector<float>{5});
@@ -156,14 +156,14 @@ TEST(OptimizerTest, NesterovLooksAheadAlongItsVelocity) {
 TEST(OptimizerTest, WeightDecayIsAddedToTheGradientAndOfAdamWDecoupledFromIt) {
   TrainingSpec spec = Spec(OptimizerKind::kSgd);
   spec.optimizer.weight_decay = 0.25;
-  ServedSlice sgd = SliceWith(OptimizerKind::kSgd, {8});
+  DenseSlice sgd = SliceWith(OptimizerKind::kSgd, {8});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, sgd));
   EXPECT_EQ(ValuesOf(sgd.values), std::vector<float>{8 - 0.5f * 3});
 
   // Adam's step is as long as the rate whatever the gradient, and so whatever is added to it.
   for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
     spec.optimizer.kind = kind;
-    ServedSlice slice = SliceWith(kind, {8});
+    DenseSlice slice = SliceWith(kind, {8});
     ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
     const bool is_decoupled = kind == OptimizerKind::kAdamW;
     EXPECT_NEAR(slice.slots[0].floats()[0], is_decoupled ? 0.1 : 0.3, 1e-6);
@@ -175,7 +175,7 @@ TEST(OptimizerTest, WeightDecayIsAddedToTheGradientAndOfAdamWDecoupledFromIt) {
 TEST(OptimizerTest, TheRateFollowsTheStepsThatTheSliceConsumed) {
   TrainingSpec spec = Spec(OptimizerKind::kSgd);
   spec.optimizer.schedule = {.kind = ScheduleKind::kCosine};
-  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kSgd, {0});
   slice.consumed = 50;
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
   EXPECT_NEAR(slice.values.floats()[0], -0.25, 1e-6) << "half of the job is done";
@@ -189,8 +189,8 @@ TEST(OptimizerTest, AVariableHasItsOwnNumbers) {
   TrainingSpec spec = Spec(OptimizerKind::kSgd);
   spec.optimizer.weight_decay = 0.25;
   spec.optimizer.overrides = {{.variables = "*/bias", .learning_rate = 1, .weight_decay = 0}};
-  ServedSlice kernel = SliceWith(OptimizerKind::kSgd, {8}), bias = SliceWith(OptimizerKind::kSgd, {8});
-  const Optimizer optimizer = MakeOptimizer(spec);
+  DenseSlice kernel = SliceWith(OptimizerKind::kSgd, {8}), bias = SliceWith(OptimizerKind::kSgd, {8});
+  const SliceOptimizer optimizer = MakeOptimizer(spec);
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({1}).floats(), 0, kernel));
   ASSERT_TRUE(optimizer.Apply(kBiasSlice, Floats({1}).floats(), 0, bias));
   EXPECT_EQ(ValuesOf(kernel.values), std::vector<float>{8 - 0.5f * 3});
@@ -200,7 +200,7 @@ TEST(OptimizerTest, AVariableHasItsOwnNumbers) {
 // Another rate goes on from the values that there are: with the paper's z they would be halved.
 TEST(OptimizerTest, FtrlKeepsItsValuesWhenTheRateChanges) {
   TrainingSpec spec = Spec(OptimizerKind::kFtrl);
-  ServedSlice slice = SliceWith(OptimizerKind::kFtrl, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kFtrl, {0});
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
   const float before = slice.values.floats()[0];
   spec.optimizer.learning_rate /= 2;
@@ -213,7 +213,7 @@ TEST(OptimizerTest, AScheduleLeavesFtrlsThresholdAsItIs) {
   TrainingSpec spec = Spec(OptimizerKind::kFtrl);
   spec.optimizer.l1 = 1;
   spec.optimizer.schedule.warmup_steps = 2;
-  ServedSlice slice = SliceWith(OptimizerKind::kFtrl, {0});
+  DenseSlice slice = SliceWith(OptimizerKind::kFtrl, {0});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1.5f}).floats(), 0, slice));
   EXPECT_EQ(ValuesOf(slice.slots[0]), std::vector<float>{0.5f * 0.5f * 1.5f});
   EXPECT_EQ(ValuesOf(slice.values), std::vector<float>{0}) << "a half of the rate, but not of the threshold 0.5";

@@ -204,8 +204,8 @@ class ServingTest : public testing::Test {
     return Answer<PushReply>(push).slices.at(0);
   }
   std::vector<float> Held() const {
-    const absl::Span<const float> values = role_->Find(kKernel)->values.floats();
-    return {values.begin(), values.end()};
+    const SliceState held = StateOf(kKernel, *role_->Find(kKernel));
+    return {held.values.floats().begin(), held.values.floats().end()};
   }
 
   std::unique_ptr<PsRole> role_;

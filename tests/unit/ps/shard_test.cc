@@ -48,10 +48,10 @@ TEST(ShardTest, InstallsInitialValuesWithinABudget) {
   EXPECT_TRUE(shard.InstallNext(1).empty());
   std::vector<float> expected(4);
   InitialValues(TinyJob().seed, TinyGrid(), kKernel, expected.data());
-  const ServedSlice& kernel = *shard.Find(kKernel);
+  const SliceState kernel = StateOf(kKernel, *shard.Find(kKernel));
   EXPECT_EQ((std::vector<float>{kernel.values.floats().begin(), kernel.values.floats().end()}), expected);
   EXPECT_EQ(kernel.slots.size(), 1u);
-  EXPECT_EQ(kernel.CurrentVersion(), (Version{kFirst, 0}));
+  EXPECT_EQ(shard.Find(kKernel)->CurrentVersion(), (Version{kFirst, 0}));
   EXPECT_EQ(shard.Report(kKernel).epoch, kFirst);
 }
 

@@ -26,8 +26,10 @@ class SnapshotTest : public testing::Test {
 
   void Push(SliceId id, LeaseId lease, Step step) {
     ServedSlice& slice = *shard_.Find(id);
-    const std::vector<float> ones(slice.values.floats().size(), 1);
-    ASSERT_TRUE(Optimizer(TinyJob(), TinyGrid(), TinyPlan()).Apply(id, absl::MakeConstSpan(ones), 0, slice));
+    const std::vector<float> ones(static_cast<size_t>(TinyGrid().at(id).elements), 1);
+    const Payload gradient = Payload::CopyOf(ones.data(), ones.size() * sizeof(float));
+    const Optimizer optimizer(TinyJob(), TinyGrid(), TinyPlan());
+    ASSERT_TRUE(slice.state->Update({.slice = id, .gradient = gradient, .staleness = 0}, TinyGrid(), optimizer, slice));
     slice.counters.Consume(lease, step, 3);
     ++slice.consumed;
   }
@@ -70,7 +72,7 @@ TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
   EXPECT_EQ(state->version, 1u);
   EXPECT_EQ(records[0].version, 1u);
   EXPECT_EQ(state->values.floats()[0], -1);
-  EXPECT_EQ(shard_.Find(kBias)->values.floats()[0], -2);
+  EXPECT_EQ(StateOf(kBias, *shard_.Find(kBias)).values.floats()[0], -2);
 }
 
 TEST_F(SnapshotTest, HowManyPushesASliceSkippedIsInItsRecordAndBesideItAndComesBack) {

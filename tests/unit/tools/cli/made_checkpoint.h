@@ -12,7 +12,8 @@
 #include "job/job_file.h"
 #include "job/slice_grid.h"
 #include "optimizer/update_rule.h"
-#include "ps/bucket_stream.h"
+#include "ps/bucket_parts.h"
+#include "ps/table/bucket_rows.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {

@@ -1,4 +1,4 @@
-#include "ps/bucket_stream.h"
+#include "ps/bucket_parts.h"
 
 #include <cstring>
 #include <utility>
@@ -51,17 +51,6 @@ absl::StatusOr<size_t> BucketParts::TakeNext(absl::Span<const std::byte> bytes, 
   const Payload part = Payload::CopyOf(bytes.data() + kLengthBytes, length);
   if (absl::Status status = take(part.bytes()); !status.ok()) return status;
   return kLengthBytes + length;
-}
-
-absl::Status BucketStream::Add(absl::Span<const std::byte> piece) {
-  return parts_.Add(piece, [this](absl::Span<const std::byte> part) { return installer_.Add(part); });
-}
-
-absl::StatusOr<BucketStream::Installed> BucketStream::Finish(uint64_t consumed) && {
-  if (!parts_.whole()) return absl::DataLossError("a damaged record of a bucket: it ends within a part");
-  absl::StatusOr<BucketRows> rows = std::move(installer_).Finish(consumed);
-  if (!rows.ok()) return rows.status();
-  return Installed{*parts_.state(), *std::move(rows)};
 }
 
 std::vector<Payload> FramePart(Payload part) {
