@@ -77,7 +77,7 @@ class Shard {
   absl::Status TakePiece(const RestoreSlice& record, Place& place);
   uint64_t CopyOf(SliceId slice) const;
 
-  JobSpec job_;  // what is made here is of it
+  JobSpec job_;  // by which states begin
   uint64_t secret_;
   SliceGrid grid_;
   Plan plan_;
