@@ -42,10 +42,10 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
   head_ = std::move(head);
   urgent_ = urgent;
   files_.clear();
-  for (const Assignment::Server& server : assignment_.servers()) {
+  for (const auto& [id, server] : placement_.servers()) {
     if (server.slices.empty()) continue;
     ShardFile& file = files_.emplace_back();
-    file.server = server.incarnation;
+    file.server = id.incarnation;
     file.server_name = server.name;
     file.name = server.name + ".shard";
     file.slices = server.slices;
@@ -102,7 +102,7 @@ void CheckpointRounds::AskForFile(ShardFile& file) {
   if (task == nullptr || file.checking || !file.records.empty()) return;
   WriteShard request{.to = file.server, .round = round_, .file = file.name, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : file.slices) {
-    if (!file.reported.contains(slice)) request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], 0});
+    if (!file.reported.contains(slice)) request.slices.push_back({slice, placement_.EpochOf(slice), 0});
   }
   context_.out.SendTo(task->control, std::move(request));
 }
@@ -128,7 +128,7 @@ void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
   SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : slices) {
     const uint32_t parts = file.open && file.open->slice == slice ? file.open->on_disk : 0;
-    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], parts});
+    request.slices.push_back({slice, placement_.EpochOf(slice), parts});
   }
   context_.out.SendTo(task->bulk, std::move(request));
 }
@@ -138,7 +138,7 @@ absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice, 
     return absl::InvalidArgumentError(absl::StrCat("a record of slice ", ToNumber(slice), ", which is not its own"));
   }
   // A4: it was asked for in that epoch, and a slice gets another one only once its ps is gone, which ends the round.
-  if (epoch != assignment_.epochs()[ToNumber(slice)]) {
+  if (epoch != placement_.EpochOf(slice)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a record of slice ", ToNumber(slice), " in another epoch than it was asked for"));
   }
@@ -162,7 +162,7 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (absl::Status status = CheckSlice(*file, record.slice, record.epoch); !status.ok()) return status;
   if (absl::Status status = CheckRecordSize(record.blocks); !status.ok()) return status;
   const bool in_parts = record.scan != 0 || record.part != 0 || record.more;
-  if (in_parts && !assignment_.grid().IsBucket(record.slice)) {
+  if (in_parts && !placement_.grid().IsBucket(record.slice)) {
     return absl::InvalidArgumentError(absl::StrCat("a record in parts of slice ", ToNumber(record.slice)));
   }
   if (!file->awaited.contains(record.slice)) return absl::OkStatus();
@@ -232,7 +232,7 @@ void CheckpointRounds::Confirm(ShardFile& file, const std::map<SliceId, uint32_t
   if (written.empty() || task == nullptr || task->bulk == PeerId::kNone) return;
   SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const auto& [slice, parts] : written) {
-    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)], parts});
+    request.slices.push_back({slice, placement_.EpochOf(slice), parts});
   }
   context_.out.SendTo(task->bulk, std::move(request));
 }
@@ -304,7 +304,7 @@ absl::Status CheckpointRounds::TakePart(ShardFile& file, const ShardWritten& par
   file.progressed = context_.now;
   file.next_ask = context_.now + timing_.control_retry;  // other parts are on their way
   if (file.reported.size() < file.slices.size()) return absl::OkStatus();
-  if (!FillFile(file.reported, file.bytes, assignment_.grid())) {
+  if (!FillFile(file.reported, file.bytes, placement_.grid())) {
     return absl::InvalidArgumentError("a shard file whose records do not lie side by side");
   }
   CheckShared(file);

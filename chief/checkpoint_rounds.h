@@ -30,11 +30,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "chief/assignment.h"
 #include "chief/folder/checkpoint_store.h"
 #include "chief/known/data_plan.h"
 #include "chief/known/failure_log.h"
 #include "chief/known/membership.h"
+#include "chief/known/slice_placement.h"
 #include "job/job.h"
 
 namespace downpour {
@@ -47,12 +47,12 @@ class CheckpointRounds {
   static constexpr std::chrono::milliseconds kApart = std::chrono::minutes(1);
   static constexpr Duration kWordsEvery = 10s;
 
-  CheckpointRounds(StepContext& context, Storage& storage, const Membership& members, const Assignment& assignment,
+  CheckpointRounds(StepContext& context, Storage& storage, const Membership& members, const SlicePlacement& placement,
                    CheckpointStore& store, FailureLog& failures, const CheckpointSpec& spec, const Timing& timing)
       : context_(context),
         storage_(storage),
         members_(members),
-        assignment_(assignment),
+        placement_(placement),
         store_(store),
         failures_(failures),
         spec_(spec),
@@ -183,7 +183,7 @@ class CheckpointRounds {
   StepContext& context_;
   Storage& storage_;
   const Membership& members_;
-  const Assignment& assignment_;
+  const SlicePlacement& placement_;
   CheckpointStore& store_;
   FailureLog& failures_;
   const CheckpointSpec spec_;

@@ -28,6 +28,7 @@
 #include "chief/known/membership.h"
 #include "chief/known/options.h"
 #include "chief/known/progress.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/spares.h"
 #include "chief/known/step_context.h"
 #include "chief/known/watchers.h"
@@ -35,6 +36,7 @@
 #include "chief/preparation.h"
 #include "chief/recovery.h"
 #include "chief/shutdown.h"
+#include "chief/slice_restore.h"
 #include "chief/startup.h"
 #include "chief/task_losses.h"
 #include "chief/training.h"
@@ -63,6 +65,8 @@ struct ChiefParts {
   TaskLogs logs;
   Membership members;
   DataPlan data;
+  SlicePlacement placement;
+  SliceRestore restore;
   Assignment assignment;
   LeaseLedger ledger;
   LeaseLedger resumed;  // by the checkpoint that the job continues from

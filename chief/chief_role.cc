@@ -123,7 +123,7 @@ void ChiefRole::Impl::On(Tick&) {
   if (!chief_.life.ready() || chief_.life.ended()) return;
   chief_.losses.Tick();
   chief_.lifecycle.Tick();
-  chief_.assignment.Tick();
+  chief_.restore.Tick();
   chief_.rounds.Tick();
   if (chief_.life.state != JobState::kCancelling) chief_.departures.Tick();  // else the job's end lets all go
   chief_.work.Tick();
@@ -226,7 +226,7 @@ void ChiefRole::Impl::Receive(PeerId from, const OpenBulk& open) {
   Task* task = Member(from, open.from, TaskRole::kPs, "OpenBulk");
   if (task == nullptr || task->bulk == from) return;
   task->bulk = from;  // what was on its way went with the link before
-  chief_.assignment.SendAgain(task->incarnation);
+  chief_.restore.SendAgain(task->incarnation);
   chief_.rounds.AskAgain(task->incarnation);
 }
 
@@ -304,7 +304,7 @@ void ChiefRole::Impl::Receive(PeerId from, const EpilogueDone& done) {
 
 void ChiefRole::Impl::Receive(PeerId from, const SliceReport& report) {
   Task* task = Member(from, report.from, TaskRole::kPs, "SliceReport");
-  if (task != nullptr) RejectUnlessOk(from, task, chief_.assignment.Receive(report));
+  if (task != nullptr) RejectUnlessOk(from, task, chief_.restore.Receive(report));
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const SliceRecord& record) {
@@ -370,9 +370,9 @@ uint64_t ChiefRole::goal() const {
   const LeaseLedger& ledger = impl_->chief().ledger;
   return ledger.is_open() ? ledger.goal() : UINT64_MAX;
 }
-bool ChiefRole::all_reported() const { return impl_->chief().assignment.complete(); }
+bool ChiefRole::all_reported() const { return impl_->chief().restore.complete(); }
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return impl_->chief().ledger.holders(); }
-std::vector<SliceEpoch> ChiefRole::epochs() const { return impl_->chief().assignment.epochs(); }
+std::vector<SliceEpoch> ChiefRole::epochs() const { return impl_->chief().placement.epochs(); }
 int64_t ChiefRole::worker_count() const { return impl_->chief().members.worker_count(); }
 uint64_t ChiefRole::commands() const { return impl_->chief().counts.commands; }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "chief/assignment.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/departures.h"
 #include "chief/epilogue.h"
@@ -22,8 +21,10 @@
 #include "chief/known/membership.h"
 #include "chief/known/options.h"
 #include "chief/known/progress.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/spares.h"
 #include "chief/known/step_context.h"
+#include "chief/slice_restore.h"
 #include "chief/work.h"
 
 namespace downpour {
@@ -46,7 +47,8 @@ struct ChiefView {
   const FailureLog& failures;
   const Membership& members;
   const DataPlan& data;
-  const Assignment& assignment;
+  const SlicePlacement& placement;
+  const SliceRestore& restore;
   const LeaseLedger& ledger;
   const LeaseLedger& resumed;
   const Evaluation& evaluation;

@@ -63,10 +63,10 @@ void Departures::NoteLeaving(Task& server, bool others_wait) {
 
 // A round needs the ps of every slice.
 std::string Departures::BlockedBy() const {
-  for (const Assignment::Server& server : chief_.assignment.servers()) {
+  for (const auto& [id, server] : chief_.placement.servers()) {
     const Task& task = *chief_.members.FindNamed(server.name);
     if (!task.alive()) return absl::StrCat("no checkpoint can be made while ", task.name, " is gone");
-    if (task.incarnation != server.incarnation || server.unreported != 0) {
+    if (task.incarnation != id.incarnation || chief_.restore.MissingOf(id).slices != 0) {
       return absl::StrCat("no checkpoint can be made before ", task.name, " has its slices");
     }
   }
@@ -82,12 +82,9 @@ void Departures::RoundBegins() {
 
 // That was trained since a checkpoint: it came with nothing, and has no slice, or no worker was told of any yet.
 bool Departures::HasNothing(const Task& server) const {
-  const auto& servers = chief_.assignment.servers();
-  const auto holder = std::find_if(servers.begin(), servers.end(), [&server](const Assignment::Server& candidate) {
-    return candidate.incarnation == server.incarnation;
-  });
-  if (holder != servers.end() && holder->slices.empty()) return true;
-  return !server.holds && (holder == servers.end() || !chief_.ledger.is_open());
+  const ServerId* holder = chief_.placement.Find(server.incarnation);
+  if (holder != nullptr && chief_.placement.At(*holder).slices.empty()) return true;
+  return !server.holds && (holder == nullptr || !chief_.ledger.is_open());
 }
 
 }  // namespace downpour

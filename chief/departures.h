@@ -15,11 +15,12 @@
 
 #include <string>
 
-#include "chief/assignment.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/known/lease_ledger.h"
 #include "chief/known/membership.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/step_context.h"
+#include "chief/slice_restore.h"
 #include "runtime/world_time.h"
 
 namespace downpour {
@@ -30,7 +31,8 @@ class Departures {
     StepContext& context;
     const Timing& timing;
     Membership& members;
-    const Assignment& assignment;
+    const SlicePlacement& placement;
+    const SliceRestore& restore;
     const LeaseLedger& ledger;
     const CheckpointRounds& rounds;
   };

@@ -77,23 +77,23 @@ void Preparation::Resume() {
 }
 
 absl::StatusOr<bool> Preparation::Advance() {
-  const bool servers_here = chief_.assignment.placed() || chief_.members.AllAlive(TaskRole::kPs);
+  const bool servers_here = chief_.placement.placed() || chief_.members.AllAlive(TaskRole::kPs);
   if (chief_.data.fixed()) {
     chief_.journal.record().data = chief_.data.shape();
     chief_.journal.record().data_grow = false;
     chief_.journal.Advance();
   }
   // Conversation 11: the journal has the data before slices are placed for them.
-  if (servers_here && !chief_.assignment.placed() && chief_.data.fixed() && chief_.journal.durable()) {
+  if (servers_here && !chief_.placement.placed() && chief_.data.fixed() && chief_.journal.durable()) {
     chief_.assignment.Place(chief_.life.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
-                            std::exchange(sources_, {}), lost_, std::exchange(initial_, std::nullopt));
+                            {std::exchange(sources_, {}), lost_, std::exchange(initial_, std::nullopt)});
     chief_.recovery.Placed();
   }
   const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
-  if (chief_.life.state == JobState::kCancelling) return chief_.assignment.complete();  // nobody is to train any more
+  if (chief_.life.state == JobState::kCancelling) return chief_.restore.complete();  // nobody is to train any more
   chief_.life.state = servers_here && !workers.empty() ? JobState::kPreparing : JobState::kQueued;
   const bool data_here = std::any_of(workers.begin(), workers.end(), [](const Task* task) { return task->data_good; });
-  if (data_here) return chief_.assignment.complete();
+  if (data_here) return chief_.restore.complete();
   if (absl::Status status = CheckSomebodyMayHaveData(); !status.ok()) return status;
   return false;
 }

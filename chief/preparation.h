@@ -26,8 +26,10 @@
 #include "chief/known/job_life.h"
 #include "chief/known/lease_ledger.h"
 #include "chief/known/membership.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/step_context.h"
 #include "chief/recovery.h"
+#include "chief/slice_restore.h"
 #include "chief/startup.h"
 
 namespace downpour {
@@ -45,6 +47,8 @@ class Preparation {
     const CheckpointStore& store;
     Membership& members;
     DataPlan& data;
+    const SlicePlacement& placement;
+    const SliceRestore& restore;
     Assignment& assignment;
     CheckpointRounds& rounds;
     LeaseLedger& resumed;

@@ -47,7 +47,7 @@ bool Recovery::ReplacementsWait() const {
 
 std::vector<Incarnation> Recovery::Servers() const {
   std::vector<Incarnation> servers;
-  for (const Assignment::Server& server : chief_.assignment.servers()) servers.push_back(server.incarnation);
+  for (const auto& [id, server] : chief_.placement.servers()) servers.push_back(id.incarnation);
   std::sort(servers.begin(), servers.end());
   return servers;
 }
@@ -60,7 +60,7 @@ std::vector<Incarnation> Recovery::AliveServers() const {
 }
 
 void Recovery::Tick() {
-  if (!expecting_ && !chief_.assignment.placed()) return;
+  if (!expecting_ && !chief_.placement.placed()) return;
   const Duration patience = std::max(chief_.job.timing.server_wait, chief_.timing.dead_after);
   // By name: who came in its place may have left again before the slices were its own.
   for (const Task& task : chief_.members.tasks()) {
@@ -74,7 +74,7 @@ void Recovery::Tick() {
 }
 
 void Recovery::Advance() {
-  if (!chief_.assignment.placed()) return;
+  if (!chief_.placement.placed()) return;
   // A4: the slices that come back may lack what the round calls committed.
   if (!here()) chief_.rounds.LoseAPs();
   if (!ReplacementsWait()) {
@@ -97,7 +97,7 @@ void Recovery::TakeOver(const absl::Status& checkpoints_loaded) {
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
   const std::vector<Task*> servers = chief_.members.Alive(TaskRole::kPs);
   for (const Task* task : servers) {
-    if (!chief_.assignment.IsServer(task->incarnation)) Count(*task);
+    if (chief_.placement.Find(task->incarnation) == nullptr) Count(*task);
   }
   chief_.assignment.TakeOver(servers, std::move(checkpoints));
 }

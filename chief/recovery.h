@@ -32,6 +32,7 @@
 #include "chief/known/failure_log.h"
 #include "chief/known/lease_ledger.h"
 #include "chief/known/membership.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/step_context.h"
 #include "job/job.h"
 #include "schema/checkpoint_format.h"
@@ -52,6 +53,7 @@ class Recovery {
     CheckpointStore& store;
     Membership& members;
     const DataPlan& data;
+    const SlicePlacement& placement;
     Assignment& assignment;
     const LeaseLedger& ledger;
     CheckpointRounds& rounds;

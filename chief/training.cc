@@ -15,8 +15,8 @@ void Training::Begin() {
   std::optional<size_t> most_copies;
   if (training.consistency != Consistency::kAsync) most_copies = static_cast<size_t>(training.backup_workers);
   // core 1: the ledger begins with what slices report, and with nothing else.
-  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(), most_copies);
-  chief_.ledger.NoteBegun(chief_.assignment.leases_begun());
+  chief_.ledger.Open(chief_.data.plan(), chief_.restore.TakeFinished(), most_copies);
+  chief_.ledger.NoteBegun(chief_.restore.leases_begun());
   chief_.ledger.EndAfter(chief_.journal.record().early.epochs);
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief
@@ -33,7 +33,7 @@ void Training::Begin() {
 
 void Training::SendPlacement(const Task& worker) {
   // Conversation 5: not before every slice has reported where it is now.
-  const bool is_new = worker.placement_number < chief_.assignment.placement_number();
+  const bool is_new = worker.placement_number < chief_.placement.number();
   if (!chief_.life.runs() || !ledger_current_ || !worker.data_good || !is_new) return;
   chief_.context.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
 }
@@ -41,11 +41,10 @@ void Training::SendPlacement(const Task& worker) {
 void Training::AnswerReader(PeerId reader, const PlacementRequest& asked) {
   Placement placement;
   if (chief_.life.runs() && ledger_current_) {
-    const Assignment& now = chief_.assignment;
-    if (asked.term == now.term() && asked.number == now.placement_number()) {
+    if (asked.term == chief_.placement.term() && asked.number == chief_.placement.number()) {
       placement = {.number = asked.number, .term = asked.term, .servers = {}, .slices = {}};
     } else {
-      placement = now.ToPlacement(Incarnation::kNone);
+      placement = chief_.assignment.ToPlacement(Incarnation::kNone);
       placement.job = chief_.journal.record().job;
     }
   }
@@ -58,15 +57,14 @@ void Training::Tick() {
 }
 
 void Training::UpdateTaskStates() {
-  for (const Assignment::Server& server : chief_.assignment.servers()) {
-    Task* task = chief_.members.FindAlive(server.incarnation);
-    if (task == nullptr || server.unreported != 0) continue;
+  for (const auto& [id, server] : chief_.placement.servers()) {
+    Task* task = chief_.members.FindAlive(id.incarnation);
+    if (task == nullptr || chief_.restore.MissingOf(id).slices != 0) continue;
     const bool was_running = std::exchange(task->state, TaskState::kRunning) == TaskState::kRunning;
     if (!was_running) task->stats.waiting_for.clear();  // its last heartbeat may still wait for its slices
   }
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
-    const bool placed =
-        chief_.assignment.complete() && worker->placement_number >= chief_.assignment.placement_number();
+    const bool placed = chief_.restore.complete() && worker->placement_number >= chief_.placement.number();
     worker->state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
   }
 }
@@ -86,10 +84,10 @@ void Training::FollowReports() {
                                                 ", reported by a worker as done: open again"));
     }
   }
-  if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
+  if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.restore.complete()) || !ledger_current_) return;
   chief_.best.ForgetEvaluations();
-  if (const uint64_t batches = Reopen(chief_.assignment.TakeFinished()); batches > 0) Recompute(batches);
-  chief_.ledger.NoteBegun(chief_.assignment.leases_begun());  // a record may have more than this chief knew of
+  if (const uint64_t batches = Reopen(chief_.restore.TakeFinished()); batches > 0) Recompute(batches);
+  chief_.ledger.NoteBegun(chief_.restore.leases_begun());  // a record may have more than this chief knew of
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   chief_.work.Dispatch();
 }

@@ -28,7 +28,9 @@
 #include "chief/known/lease_ledger.h"
 #include "chief/known/membership.h"
 #include "chief/known/progress.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/step_context.h"
+#include "chief/slice_restore.h"
 #include "chief/work.h"
 #include "job/job.h"
 
@@ -44,7 +46,9 @@ class Training {
     FailureLog& failures;
     Membership& members;
     const DataPlan& data;
-    Assignment& assignment;
+    const SlicePlacement& placement;
+    SliceRestore& restore;
+    const Assignment& assignment;
     LeaseLedger& ledger;
     CheckpointRounds& rounds;
     BestCheckpoint& best;
@@ -70,7 +74,7 @@ class Training {
   // The ledger says what the slices last reported.
   bool ledger_current() const { return ledger_current_; }
   // Why some slice has no state, and never will; OK: each has, or may get it.
-  const absl::Status& failure() const { return chief_.assignment.failure(); }
+  const absl::Status& failure() const { return chief_.restore.failure(); }
   // The final values are evaluated, and likewise their loss is not finite.
   bool IsEvaluated() const { return chief_.evaluations.IsOver(); }
   bool Diverged() const { return chief_.evaluations.Diverged(); }

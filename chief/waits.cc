@@ -38,7 +38,7 @@ std::string WhyPending(const ChiefView& chief, const Task& task) {
     case TaskState::kPreparing:
       break;
   }
-  if (task.role == TaskRole::kPs && !chief.assignment.placed()) {
+  if (task.role == TaskRole::kPs && !chief.placement.placed()) {
     const auto& tasks = chief.members.tasks();
     const auto missing = std::find_if(tasks.begin(), tasks.end(),
                                       [](const Task& one) { return one.role == TaskRole::kPs && !one.alive(); });
@@ -49,7 +49,7 @@ std::string WhyPending(const ChiefView& chief, const Task& task) {
     const std::string warned = WarnedMeanwhile(task);
     return absl::StrCat("waits for ", task.stats.waiting_for, warned.empty() ? "" : ": " + warned);
   }
-  if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
+  if (task.role == TaskRole::kPs) return chief.placement.placed() ? "installs its slices" : "has no slices yet";
   return task.data_good ? "waits for all slices to be in place" : "reads its data";
 }
 
@@ -92,12 +92,12 @@ void AddOfChief(const ChiefView& chief, std::vector<WaitReport>* waits) {
     const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) waits->push_back({"chief", on, std::move(why), Seconds(waited)});
   };
-  for (const Assignment::Server& server : chief.assignment.servers()) {
+  for (const auto& [id, server] : chief.placement.servers()) {
     const Task* task = chief.members.FindNamed(server.name);
     if (task != nullptr && !task->alive()) {
       add(server.name, absl::StrCat("is gone, with ", Counted(server.slices.size(), "slice")), task->heard);
-    } else if (server.unreported != 0) {
-      add(server.name, absl::StrCat("has not reported ", Counted(server.unreported, "slice")), server.progressed);
+    } else if (const SliceRestore::Missing missing = chief.restore.MissingOf(id); missing.slices != 0) {
+      add(server.name, absl::StrCat("has not reported ", Counted(missing.slices, "slice")), missing.since);
     }
   }
   for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {

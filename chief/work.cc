@@ -51,7 +51,7 @@ void Work::Offer(const Task& worker) {
 }
 
 void Work::Dispatch() {
-  if (chief_.life.state != JobState::kRunning || !chief_.assignment.complete()) return;
+  if (chief_.life.state != JobState::kRunning || !chief_.restore.complete()) return;
   for (const LeaseLedger::Granted& granted : chief_.ledger.Distribute()) {
     TraceRecord trace;
     trace.kind = TraceRecord::Kind::kGranted;
@@ -115,11 +115,11 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
   if (!chief_.members.Issued(done.from)) return absl::InvalidArgumentError("a lease done by a process unknown here");
   const Task* task = chief_.members.Find(done.from);
   if (task != nullptr && task->state == TaskState::kRefused) return absl::InvalidArgumentError("it was ejected");
-  if (!chief_.assignment.complete() || chief_.life.ended()) return absl::OkStatus();
+  if (!chief_.restore.complete() || chief_.life.ended()) return absl::OkStatus();
   // The last round's records may lack it: the next start would count it as computed again. JobEnd lets the worker go.
   if (chief_.life.state == JobState::kCancelling && chief_.rounds.active()) return absl::OkStatus();
   const uint64_t commits = chief_.ledger.commits();
-  const absl::StatusOr<bool> committed = chief_.ledger.Decide(done, chief_.assignment.epochs());
+  const absl::StatusOr<bool> committed = chief_.ledger.Decide(done, chief_.placement.epochs());
   if (!committed.ok()) return committed.status();
   chief_.context.out.SendTo(from, LeaseDoneReply{done.lease, *committed});
   if (chief_.ledger.commits() == commits) return absl::OkStatus();  // it was before, or is beyond the job's end

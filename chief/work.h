@@ -13,7 +13,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "chief/assignment.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/folder/journal.h"
 #include "chief/known/checkpoint_interval.h"
@@ -25,7 +24,9 @@
 #include "chief/known/lease_ledger.h"
 #include "chief/known/membership.h"
 #include "chief/known/progress.h"
+#include "chief/known/slice_placement.h"
 #include "chief/known/step_context.h"
+#include "chief/slice_restore.h"
 
 namespace downpour {
 
@@ -39,7 +40,8 @@ class Work {
     Journal& journal;
     Membership& members;
     const DataPlan& data;
-    const Assignment& assignment;
+    const SlicePlacement& placement;
+    const SliceRestore& restore;
     LeaseLedger& ledger;
     Evaluation& evaluation;
     const CheckpointRounds& rounds;

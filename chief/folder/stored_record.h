@@ -5,7 +5,7 @@
 //   });
 //
 // Errors: NOT_FOUND and DATA_LOSS for what no other try mends, UNAVAILABLE for what the disk may get over.
-// Tests: tests/unit/chief/assignment_test.cc, epilogue_test.cc.
+// Tests: tests/unit/chief/slice_restore_test.cc, epilogue_test.cc.
 #pragma once
 
 #include <string>

@@ -8,10 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "chief/assignment.h"
 #include "chief/folder/journal.h"
 #include "chief/folder/sealed_copies.h"
 #include "chief/lifecycle.h"
+#include "chief/slice_restore.h"
 #include "chief/status.h"
 #include "schema/checkpoint_format.h"
 
@@ -183,7 +183,7 @@ void ChiefRules::CheckWindow(const Process& chief, const RestoreSlice& restore) 
   if (!servers_.contains(restore.to)) return;  // a worker asks for each by itself
   std::set<SliceId>& under_way = restoring_[restore.to];
   under_way.insert(restore.slice);
-  if (under_way.size() > Assignment::kRestoreWindow / Assignment::kLeastRecord) {
+  if (under_way.size() > SliceRestore::kRestoreWindow / SliceRestore::kLeastRecord) {
     Add(chief, absl::StrCat("has ", under_way.size(), " records on their way to one ps"));
   }
 }

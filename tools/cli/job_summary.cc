@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "chief/known/checkpoint_interval.h"
-#include "chief/known/placement.h"
+#include "chief/known/slice_placement.h"
 #include "cluster/human_units.h"
 #include "job/job_names.h"
 #include "job/slice_grid.h"
@@ -59,7 +59,7 @@ struct ServerLoad {
 std::vector<ServerLoad> LoadsOf(const JobSpec& job, const SliceGrid& grid) {
   const auto servers = static_cast<uint32_t>(job.cluster.parameter_server_count);
   std::vector<ServerLoad> loads(servers);
-  const std::vector<uint32_t> placement = PlaceSlices(grid, servers);
+  const std::vector<uint32_t> placement = SpreadSlices(grid, servers);
   for (const Slice& slice : grid.slices) {
     ServerLoad& load = loads[placement[ToNumber(slice.id)]];
     ++(grid.IsBucket(slice.id) ? load.buckets : load.slices);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/assignment.h"
 #include "chief/checkpoint_rounds.h"
 #include "tests/unit/chief/parts_fixture.h"
 
@@ -30,10 +31,11 @@ class CheckpointRoundsTest : public PartsFixture {
       task->bulk = PeerId{2 * i + 11};
     }
     assignment.Place(1, members.Alive(TaskRole::kPs), 12, {});
-    for (const Assignment::Server& server : assignment.servers()) {
-      SliceReport report{.from = server.incarnation, .slices = {}};
+    for (const auto& [id, server] : placement.servers()) {
+      servers_.push_back({id.incarnation, server.name, server.slices});
+      SliceReport report{.from = id.incarnation, .slices = {}};
       for (const SliceId slice : server.slices) report.slices.push_back({slice, {1, 1}, "", {}});
-      EXPECT_TRUE(assignment.Receive(report).ok());
+      EXPECT_TRUE(restore.Receive(report).ok());
     }
     committed.InsertRange(0, 3);
     MakeRounds({});
@@ -41,13 +43,18 @@ class CheckpointRoundsTest : public PartsFixture {
   }
 
   void MakeRounds(const CheckpointSpec& spec) {
-    rounds = std::make_unique<CheckpointRounds>(context, storage, members, assignment, store, failures, spec, Timing{});
+    rounds = std::make_unique<CheckpointRounds>(context, storage, members, placement, store, failures, spec, Timing{});
   }
   void Start(Round round, bool urgent = false, uint64_t most_skipped = UINT64_MAX) {
     rounds->Start(round, {"{}", {12, 10, 7}, committed, most_skipped}, urgent);
     effects = Settle();
   }
-  const Assignment::Server& Server(size_t i) const { return assignment.servers()[i]; }
+  struct Holder {
+    Incarnation incarnation{};
+    std::string name;
+    std::vector<SliceId> slices;
+  };
+  const Holder& Server(size_t i) const { return servers_.at(i); }
   std::vector<SnapshotRequest> Requests(size_t server) { return SentOf<SnapshotRequest>(effects, Bulk(server)); }
   static PeerId Control(size_t server) { return PeerId{2 * server + 10}; }
   static PeerId Bulk(size_t server) { return PeerId{2 * server + 11}; }
@@ -56,7 +63,7 @@ class CheckpointRoundsTest : public PartsFixture {
     return {.from = Server(server).incarnation,
             .round = round,
             .slice = slice,
-            .epoch = assignment.epochs()[ToNumber(slice)],
+            .epoch = placement.EpochOf(slice),
             .finished = committed,
             .blocks = {Payload::CopyOf("0123456789", 10), Payload::CopyOf("abc", 3)}};
   }
@@ -87,7 +94,7 @@ class CheckpointRoundsTest : public PartsFixture {
   ShardWritten WrittenOf(size_t server, Round round) const {
     ShardWritten written{.from = Server(server).incarnation, .round = round, .error = {}, .bytes = 0, .slices = {}};
     for (const SliceId slice : Server(server).slices) {
-      written.slices.push_back({slice, assignment.epochs()[ToNumber(slice)], committed, written.bytes, 10, 99});
+      written.slices.push_back({slice, placement.EpochOf(slice), committed, written.bytes, 10, 99});
       written.bytes += 10;
     }
     return written;
@@ -97,11 +104,16 @@ class CheckpointRoundsTest : public PartsFixture {
   Membership members;
   JobCosts costs;
   FailureLog failures{context, costs};
-  Assignment assignment{context, storage, members, failures, grid, Timing{}};
+  SlicePlacement placement{grid};
+  SliceRestore restore{context, storage, members, failures, placement, Timing{}};
+  Assignment assignment{context, placement, restore};
   CheckpointStore store{storage};
   std::unique_ptr<CheckpointRounds> rounds;
   IntervalSet committed;
   std::vector<Effect> effects;
+
+ private:
+  std::vector<Holder> servers_;
 };
 
 }  // namespace downpour

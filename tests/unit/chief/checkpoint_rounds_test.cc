@@ -246,9 +246,9 @@ TEST_F(CheckpointRoundsTest, ARoundContinuesWhenAPsHasAnotherAddress) {
   ASSERT_TRUE(Receive(RecordOf(0, Server(0).slices[0], {1, 1})).ok());
   Task moved = *members.Alive(TaskRole::kPs)[1];
   moved.process.endpoint = "elsewhere:1";
-  const uint64_t before = assignment.placement_number();
+  const uint64_t before = placement.number();
   assignment.Follow(moved);
-  ASSERT_GT(assignment.placement_number(), before) << "workers are told";
+  ASSERT_GT(placement.number(), before) << "workers are told";
   AnswerAll({1, 1});
   EXPECT_TRUE(rounds->durable().has_value()) << rounds->last_error();
 }

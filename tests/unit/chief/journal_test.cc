@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "schema/limits.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {

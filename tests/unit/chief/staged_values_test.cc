@@ -5,7 +5,7 @@
 #include "chief/folder/checkpoint_store.h"
 #include "chief/folder/journal.h"
 #include "chief/startup.h"
-#include "tests/unit/chief/assignment_fixture.h"
+#include "tests/unit/chief/slice_restore_fixture.h"
 
 namespace downpour {
 namespace {
@@ -16,9 +16,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class StagedValuesTest : public AssignmentFixture {
+class StagedValuesTest : public SliceRestoreFixture {
  protected:
-  StagedValuesTest() : AssignmentFixture(*GridOf(SmallJob().model)) {}
+  StagedValuesTest() : SliceRestoreFixture(*GridOf(SmallJob().model)) {}
 
   // Records of `round` on disk, in which every slice has finished `finished`.
   Manifest Put(Round round, const std::vector<uint64_t>& finished = {}, const JobSpec& job = FineTuned({})) {
@@ -143,7 +143,7 @@ TEST_F(StagedValuesTest, SlicesBeginWithThemInPlaceOfThePssOwn) {
   EXPECT_EQ(Restores()[0].round, Round());
   EXPECT_TRUE(DecodeRecord(Restores()[0].blocks).ok());
   for (const uint32_t slice : {0, 1}) ASSERT_TRUE(Report(SliceId{slice}, {}).ok());
-  EXPECT_TRUE(assignment.complete());
+  EXPECT_TRUE(restore.complete());
   EXPECT_THAT(failures.list(), IsEmpty());
 }
 
@@ -189,9 +189,8 @@ TEST_F(StagedValuesTest, ADamagedOneEndsTheJobAndNeverBecomesThePssOwn) {
   const Manifest initial = Put({});
   disk.At("initial/0.shard")[60] ^= 1;
   Place({}, initial);
-  EXPECT_THAT(MessageOf(assignment.failure()),
-              AllOf(HasSubstr("slice 0"), HasSubstr("initial/0.shard: the record at byte "
-                                                    "0 is damaged")));
+  EXPECT_THAT(MessageOf(restore.failure()), AllOf(HasSubstr("slice 0"), HasSubstr("initial/0.shard: the record at byte "
+                                                                                  "0 is damaged")));
   for (const Assign& assign : Assigns()) {
     for (const Assign::Item& item : assign.slices) EXPECT_NE(item.source, SliceSource::kInitialValues);
   }
@@ -202,19 +201,19 @@ TEST_F(StagedValuesTest, TheyAreNoSubstituteForADamagedCheckpoint) {
   const Manifest initial = Put({}), newest = Put({1, 2}, {0});
   disk.At(ShardPath({1, 2}, "0.shard"))[60] ^= 1;
   Place({newest}, initial);
-  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("no checkpoint's record of slice 0 can be used"));
+  EXPECT_THAT(MessageOf(restore.failure()), HasSubstr("no checkpoint's record of slice 0 can be used"));
 }
 
 TEST_F(StagedValuesTest, NorForAllCheckpointsThatAreLost) {
-  assignment.Place(3, {ps}, 12, {}, "checkpoint 1-2 is gone", Put({}));
-  EXPECT_EQ(MessageOf(assignment.failure()), "checkpoint 1-2 is gone");
+  assignment.Place(3, {ps}, 12, {{}, "checkpoint 1-2 is gone", Put({})});
+  EXPECT_EQ(MessageOf(restore.failure()), "checkpoint 1-2 is gone");
 }
 
 TEST_F(StagedValuesTest, OfAnotherModelTheyAreNoSource) {
   Manifest initial = Put({});
   initial.records.pop_back();
   Place({}, initial);
-  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("initial/MANIFEST is of another model"));
+  EXPECT_THAT(MessageOf(restore.failure()), HasSubstr("initial/MANIFEST is of another model"));
 }
 
 }  // namespace

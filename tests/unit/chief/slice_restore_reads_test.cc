@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/assignment.h"
-#include "tests/unit/chief/assignment_fixture.h"
+#include "chief/slice_restore.h"
+#include "tests/unit/chief/slice_restore_fixture.h"
 
 namespace downpour {
 namespace {
@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // A disk that is not mounted, or not ours to read, says nothing about what is on it: that may pass.
-TEST_F(AssignmentTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
+TEST_F(SliceRestoreTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
   const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
   Hide();
   Place({newer});
@@ -22,22 +22,22 @@ TEST_F(AssignmentTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
   disk.fate = nullptr;
   Tick(Timing{}.dead_after);
   EXPECT_THAT(Restores(), SizeIs(2));
-  EXPECT_EQ(assignment.epochs()[0], (SliceEpoch{3, 1})) << "it cost no state";
+  EXPECT_EQ(placement.epochs()[0], (SliceEpoch{3, 1})) << "it cost no state";
   EXPECT_THAT(failures.list().front().what, HasSubstr("checkpoints/1-2/ps-0.shard: the record at byte 0"));
   EXPECT_THAT(failures.list().front().what, HasSubstr("permission denied; it is tried again"));
   EXPECT_THAT(failures.list(), SizeIs(1)) << "one line for all records of a file";
 }
 
-TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
+TEST_F(SliceRestoreTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
   FallBack();
   ASSERT_THAT(Restores(), SizeIs(2));
   EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
-  EXPECT_EQ(reads, 2 * Assignment::kReads);
-  EXPECT_TRUE(assignment.failure().ok());
+  EXPECT_EQ(reads, 2 * SliceRestore::kReads);
+  EXPECT_TRUE(restore.failure().ok());
 }
 
 // The disk that hid it then may be back: each replacement gives it the same time.
-TEST_F(AssignmentTest, ARecordThatStayedUnreadableIsTriedAgainForTheNextProcess) {
+TEST_F(SliceRestoreTest, ARecordThatStayedUnreadableIsTriedAgainForTheNextProcess) {
   const auto [older, newer] = FallBack();
   for (const Slice& slice : grid.slices) ASSERT_TRUE(Report(slice.id, SetOf({0})).ok());
   ps->state = TaskState::kLost;
@@ -56,24 +56,24 @@ TEST_F(AssignmentTest, ARecordThatStayedUnreadableIsTriedAgainForTheNextProcess)
   EXPECT_EQ(Restores()[0].round, (Round{1, 2}));
 }
 
-TEST_F(AssignmentTest, IfNoRecordCanBeReadItNamesTheNewest) {
+TEST_F(SliceRestoreTest, IfNoRecordCanBeReadItNamesTheNewest) {
   const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
   const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
   disk.At(ShardPath({1, 1}, "ps-0.shard"))[5] ^= 1;  // the older one is damaged, the newer may be whole
   Hide();
   Place({newer, older});
-  for (int i = 0; i < Assignment::kReads; ++i) Tick(Timing{}.dead_after);
-  EXPECT_TRUE(absl::IsDataLoss(assignment.failure()));
-  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("record of slice 0 can be used: checkpoints/1-2/ps-0.shard"));
-  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("permission denied"));
+  for (int i = 0; i < SliceRestore::kReads; ++i) Tick(Timing{}.dead_after);
+  EXPECT_TRUE(absl::IsDataLoss(restore.failure()));
+  EXPECT_THAT(MessageOf(restore.failure()), HasSubstr("record of slice 0 can be used: checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(MessageOf(restore.failure()), HasSubstr("permission denied"));
 }
 
-TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
-  assignment.Place(3, {ps}, 12, {PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})});
+TEST_F(SliceRestoreTest, AReadThatEndsAfterItsEpochIsIgnored) {
+  assignment.Place(3, {ps}, 12, {{PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})}, "", {}});
   std::vector<Effect> reads = context.out.Take();
   SliceReport report{.from = ps->incarnation, .slices = {}};
-  report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}});
-  ASSERT_TRUE(assignment.Receive(report).ok());
+  report.slices.push_back({SliceId{0}, placement.epochs()[0], "bad", {}});
+  ASSERT_TRUE(restore.Receive(report).ok());
   for (const Effect& effect : reads) {
     if (const auto* op = std::get_if<StorageOp>(&effect)) storage.Complete(disk.Carry(*op));
   }

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
-#include "tests/unit/chief/assignment_fixture.h"
+#include "tests/unit/chief/slice_restore_fixture.h"
 
 namespace downpour {
 namespace {
@@ -20,9 +20,9 @@ SliceGrid GridOfManySlices() {
   return MakeSliceGrid(std::move(variables));
 }
 
-class RestoreWindowTest : public AssignmentFixture {
+class SliceRestoreWindowTest : public SliceRestoreFixture {
  protected:
-  RestoreWindowTest() : AssignmentFixture(GridOfManySlices()) {}
+  SliceRestoreWindowTest() : SliceRestoreFixture(GridOfManySlices()) {}
 
   // Restores from a checkpoint whose records are of so many bytes. How many of them are read at once.
   uint64_t BeginWith(uint64_t record_bytes) {
@@ -33,7 +33,7 @@ class RestoreWindowTest : public AssignmentFixture {
       manifest.records.push_back(
           {.slice = slice.id, .offset = ToNumber(slice.id) * record_bytes, .bytes = record_bytes});
     }
-    assignment.Place(3, {ps}, 12, {manifest});
+    assignment.Place(3, {ps}, 12, {{manifest}, "", {}});
     return TakeReads();
   }
   // None of them is carried out.
@@ -57,8 +57,8 @@ class RestoreWindowTest : public AssignmentFixture {
   }
   uint64_t ReadsAfterReportOf(uint32_t slice) {
     SliceReport report{.from = ps->incarnation, .slices = {}};
-    report.slices.push_back({SliceId{slice}, assignment.epochs().at(slice), "", {}});
-    EXPECT_TRUE(assignment.Receive(report).ok());
+    report.slices.push_back({SliceId{slice}, placement.epochs().at(slice), "", {}});
+    EXPECT_TRUE(restore.Receive(report).ok());
     return TakeReads();
   }
 
@@ -66,44 +66,44 @@ class RestoreWindowTest : public AssignmentFixture {
   std::vector<StorageOp> reads_;  // taken last
 };
 
-TEST_F(RestoreWindowTest, IsCountedInBytes) {
+TEST_F(SliceRestoreWindowTest, IsCountedInBytes) {
   constexpr uint64_t kMib = uint64_t{1} << 20;
-  EXPECT_EQ(BeginWith(kMib), Assignment::kRestoreWindow / kMib);
+  EXPECT_EQ(BeginWith(kMib), SliceRestore::kRestoreWindow / kMib);
   context.now += Timing{}.tick;
-  assignment.Tick();
+  restore.Tick();
   EXPECT_EQ(TakeReads(), 0u) << "it is full";
   EXPECT_EQ(ReadsAfterReportOf(1), 1u) << "in any order";
   EXPECT_EQ(ReadsAfterReportOf(0), 1u);
   EXPECT_EQ(ReadsAfterReportOf(0), 0u) << "a repeated report makes no room";
 }
 
-TEST_F(RestoreWindowTest, HoldsTheLargestRecords) {
-  EXPECT_EQ(BeginWith(kMaxRecordBytes), Assignment::kRestoreWindow / kMaxRecordBytes);
+TEST_F(SliceRestoreWindowTest, HoldsTheLargestRecords) {
+  EXPECT_EQ(BeginWith(kMaxRecordBytes), SliceRestore::kRestoreWindow / kMaxRecordBytes);
   EXPECT_EQ(ReadsAfterReportOf(0), 1u);
 }
 
-TEST_F(RestoreWindowTest, HoldsNoneThatWaitsForItsDisk) {
-  constexpr uint64_t kAtOnce = Assignment::kRestoreWindow / kMaxRecordBytes;
+TEST_F(SliceRestoreWindowTest, HoldsNoneThatWaitsForItsDisk) {
+  constexpr uint64_t kAtOnce = SliceRestore::kRestoreWindow / kMaxRecordBytes;
   ASSERT_EQ(BeginWith(kMaxRecordBytes), kAtOnce);
   FailReads();
   context.now += Timing{}.tick;
-  assignment.Tick();
+  restore.Tick();
   EXPECT_EQ(TakeReads(), kAtOnce) << "others, which lie elsewhere on it";
 }
 
-TEST_F(RestoreWindowTest, OneToBeTriedAgainComesBehindThoseThatWereNotTriedYet) {
+TEST_F(SliceRestoreWindowTest, OneToBeTriedAgainComesBehindThoseThatWereNotTriedYet) {
   const uint64_t at_once = BeginWith(kMaxRecordBytes);
   ASSERT_EQ(FirstRead(), 0u);
   FailReads();
   context.now += Timing{}.dead_after;
-  assignment.Tick();
+  restore.Tick();
   ASSERT_EQ(TakeReads(), at_once);
   EXPECT_EQ(FirstRead(), at_once);
 }
 
-TEST_F(RestoreWindowTest, HoldsNoMoreSmallRecordsThanAQueueOfMessagesTakes) {
-  EXPECT_EQ(BeginWith(100), Assignment::kRestoreWindow / Assignment::kLeastRecord);
-  EXPECT_LT(Assignment::kRestoreWindow / Assignment::kLeastRecord, kSlices);
+TEST_F(SliceRestoreWindowTest, HoldsNoMoreSmallRecordsThanAQueueOfMessagesTakes) {
+  EXPECT_EQ(BeginWith(100), SliceRestore::kRestoreWindow / SliceRestore::kLeastRecord);
+  EXPECT_LT(SliceRestore::kRestoreWindow / SliceRestore::kLeastRecord, kSlices);
   EXPECT_EQ(ReadsAfterReportOf(0), 1u);
 }
 

@@ -1,4 +1,4 @@
-// An assignment of all slices of a grid to one ps, for tests of it.
+// All slices of a grid placed on one ps, for tests of how their state gets there.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace downpour {
 
-class AssignmentFixture : public PartsFixture {
+class SliceRestoreFixture : public PartsFixture {
  protected:
   static constexpr PeerId kControl{uint64_t{1} << 32};
   static constexpr PeerId kBulk{(uint64_t{1} << 32) + 1};
 
-  explicit AssignmentFixture(SliceGrid its_grid)
+  explicit SliceRestoreFixture(SliceGrid its_grid)
       : grid(std::move(its_grid)),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
     members.Begin(context.now, 3, /*run=*/1);
@@ -29,18 +29,18 @@ class AssignmentFixture : public PartsFixture {
   }
 
   void Place(std::vector<Manifest> sources = {}, std::optional<Manifest> initial = {}) {
-    assignment.Place(3, {ps}, 12, std::move(sources), "", std::move(initial));
+    assignment.Place(3, {ps}, 12, {std::move(sources), "", std::move(initial)});
     effects = Settle();
   }
   void Tick(Duration after) {
     context.now += after;
-    assignment.Tick();
+    restore.Tick();
     effects = Settle();
   }
   absl::Status Report(SliceId slice, const IntervalSet& finished, const std::string& error = "") {
     SliceReport report{.from = ps->incarnation, .slices = {}};
-    report.slices.push_back({slice, assignment.epochs().at(ToNumber(slice)), error, finished});
-    const absl::Status status = assignment.Receive(report);
+    report.slices.push_back({slice, placement.epochs().at(ToNumber(slice)), error, finished});
+    const absl::Status status = restore.Receive(report);
     effects = Settle();
     return status;
   }
@@ -56,15 +56,17 @@ class AssignmentFixture : public PartsFixture {
   Membership members;
   JobCosts costs;
   FailureLog failures{context, costs};
-  Assignment assignment{context, storage, members, failures, grid, Timing{}};
+  SlicePlacement placement{grid};
+  SliceRestore restore{context, storage, members, failures, placement, Timing{}};
+  Assignment assignment{context, placement, restore};
   Task* ps = nullptr;
   std::vector<Effect> effects;
 };
 
 // One ps with both slices of the small job.
-class AssignmentTest : public AssignmentFixture {
+class SliceRestoreTest : public SliceRestoreFixture {
  protected:
-  AssignmentTest() : AssignmentFixture(*GridOf(SmallJob().model)) {}
+  SliceRestoreTest() : SliceRestoreFixture(*GridOf(SmallJob().model)) {}
 
   // A checkpoint on disk in which slice i has finished `finished[i]`.
   Manifest PutCheckpoint(Round round, const std::vector<std::vector<uint64_t>>& finished) {
@@ -106,7 +108,7 @@ class AssignmentTest : public AssignmentFixture {
     const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
     Hide();
     Place({newer, older});
-    for (int i = 0; i < Assignment::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
+    for (int i = 0; i < SliceRestore::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
     return {older, newer};
   }
   int reads = 0;
