@@ -284,6 +284,12 @@ def task_of(status, name):
     return next((task for task in status.get("tasks", []) if task["name"] == name), {})
 
 
+def drawn():
+    """A seed, and what it draws from: that of DOWNPOUR_TEST_SEED, or another one in each run. Failures name it."""
+    seed = int(os.environ.get("DOWNPOUR_TEST_SEED") or random.randrange(1 << 30))
+    return seed, random.Random(seed)
+
+
 def alive(status, name):
     return task_of(status, name).get("state") in ("PREPARING", "RUNNING")
 

@@ -4,7 +4,6 @@ import fcntl
 import http.client
 import json
 import os
-import random
 import signal
 import sys
 import threading
@@ -12,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from cluster import LONG, ROOT, TOOL, Process, ProcessTest, free_port, kill
+from cluster import LONG, ROOT, TOOL, Process, ProcessTest, drawn, free_port, kill
 
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
 # Parameters of a search.
@@ -105,8 +104,7 @@ class ServiceTest(ProcessTest):
     def kill_by_chance(self, begin, kills, jobs, epochs, most_wait):
         """The service gets SIGKILL again and again, while jobs are submitted and cancelled. No job is lost or started
         twice. `begin` starts the service; a kill comes within `most_wait` seconds after that."""
-        seed = random.randrange(1 << 30)
-        rng = random.Random(seed)
+        seed, rng = drawn()
         accepted, cancelled = set(), set()
         for number in range(kills):
             begin()

@@ -5,7 +5,6 @@ import importlib.util
 import io
 import os
 import pathlib
-import random
 import shutil
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import threading
 import unittest
 import unittest.mock
 
-from cluster import ROOT, Process, kill, wait_for_death
+from cluster import ROOT, Process, drawn, kill, wait_for_death
 from job_service import OVER, ServiceTest
 from ssh_hosts import SSHD, SshHostsTest, is_alive
 
@@ -141,8 +140,7 @@ class SshServiceTest(SshBackendTest):
         self.assertFalse(any(is_alive(pid) for pid in before.values()))
 
     def test_whenever_service_and_followers_are_killed_no_job_is_lost_or_started_twice(self):
-        seed = random.randrange(1 << 30)
-        rng = random.Random(seed)
+        seed, rng = drawn()
         for number in range(8):
             self.start()
             if number < 2:

@@ -2,11 +2,10 @@
 
 import importlib.util
 import json
-import random
 import threading
 import unittest
 
-from cluster import kill
+from cluster import drawn, kill
 from job_service import BATCH, OVER, RATE, ServiceTest
 
 ENDLESS = 1_000_000
@@ -174,8 +173,7 @@ class TuningTest(ServiceTest):
         self.assertEqual(len(rates), 6)
 
     def test_whenever_it_is_killed_no_trial_is_lost_or_started_twice(self):
-        seed = random.randrange(1 << 30)
-        rng = random.Random(seed)
+        seed, rng = drawn()
         self.start_service("--cores", "4")
         self.submit_tuning("often", [RATE, BATCH], maxTrials=6, maxParallelTrials=2, algorithm="RANDOM_SEARCH")
         seen = {}

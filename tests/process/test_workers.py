@@ -1,10 +1,9 @@
 """Workers may die or stop at any moment: it costs their rate and nothing else."""
 
-import random
 import signal
 import unittest
 
-from cluster import ENDED, LONG, ProcessTest, alive, complete, kill, task_of
+from cluster import ENDED, LONG, ProcessTest, alive, complete, drawn, kill, task_of
 
 KILLS = 20
 ATTEMPTS = 10
@@ -12,8 +11,7 @@ ATTEMPTS = 10
 
 class WorkerTest(ProcessTest):
     def test_kill_workers_under_load(self):
-        seed = random.randrange(1 << 32)
-        rng = random.Random(seed)
+        seed, rng = drawn()
         self.write_endless_job(cluster={"workerCount": 3})
         run = self.start_run()
         killed, victim, leases = {}, None, 0

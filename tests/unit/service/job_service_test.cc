@@ -69,7 +69,7 @@ TEST_F(JobServiceTest, AJobThatWaitsIsInItsFolderBeforeItIsAccepted) {
   EXPECT_FALSE(service_->Find("two").ok()) << "it was refused";
 }
 
-// Its run is at an end, by the marks that its keeper left, when the service looks.
+// Its run is at an end, by the marks that its shim left, when the service looks.
 TEST(JobServiceTrialTest, ATrialThatWasStoppedEarlySaysSoOnceItHasEnded) {
   const ScratchFolder root;
   const std::string job_dir = JobFolderOf(root.path(), "line/1");
