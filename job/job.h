@@ -138,7 +138,6 @@ struct TrainingSpec {
   int64_t ssp_bound = 3;       // ssp only: groups that may be begun before one is finished, beyond itself
   int64_t backup_workers = 0;  // sync only: leases that may be computed a second time, since their holders are slow
   std::optional<int64_t> max_staleness;  // not sync: of a push that counts; nothing: any
-  int replicas = 1;                      // only 1 is accepted so far
   int64_t batch_size = 64;
   int64_t epochs = 1;
   std::vector<EarlierEpochs> earlier = {};  // rising; the chief finds them when the job is resumed: data_plan.h

@@ -95,7 +95,6 @@ Json OfOuter(const OptimizerSpec& outer) {
 // Of the settings of one consistency those of the others are absent: the parser would refuse them.
 Json OfTraining(const TrainingSpec& training) {
   Json json = {{"consistency", NameIn(kConsistencies, training.consistency)},
-               {"replicas", training.replicas},
                {"batchSize", training.batch_size},
                {"epochs", training.epochs},
                {"leaseBatches", training.lease_batches},

@@ -22,6 +22,22 @@ void AddOrigins(const YamlNode& node, const std::string& path, const std::string
   for (const YamlEntry& entry : node.entries) AddOrigins(entry.value, prefix + entry.key, file, result);
 }
 
+// Earlier releases wrote it into every canonical job, as the one value that they took.
+void DropReplicas(const std::string& file, YamlNode* root, std::vector<JobError>* warnings) {
+  YamlNode* training = root->Find("training");
+  const YamlNode* replicas = training == nullptr ? nullptr : training->Find("replicas");
+  if (replicas == nullptr || !replicas->Is(YamlNode::Kind::kScalar) || replicas->quoted || replicas->text != "1")
+    return;
+  const bool by_hand = replicas->overridden;
+  warnings->push_back({.file = by_hand ? kSetByHand : file,
+                       .line = by_hand ? 0 : replicas->line,
+                       .column = by_hand ? 0 : replicas->column,
+                       .key = "training.replicas",
+                       .what = absl::StrCat("has no meaning any more: ", kOneCopy),
+                       .remedy = "leave it out"});
+  std::erase_if(training->entries, [](const YamlEntry& entry) { return entry.key == "replicas"; });
+}
+
 }  // namespace
 
 std::string PlaceOf(const JobError& error) {
@@ -52,6 +68,7 @@ JobFileResult ParseJob(const std::string& text, const std::string& file, const s
     }
     settings.insert(settings.end(), overrides.begin(), overrides.end());
     ApplyOverrides(settings, tree.root, errors);
+    DropReplicas(file, &tree.root, &result.warnings);
     AddOrigins(tree.root, "", file, &result);
     PutWordsInPlaceOfFiles(tree.root.Find("data"), read, errors);
     ReadJob(tree.root, errors, &result.job);

@@ -175,11 +175,7 @@ void ReadEarlier(MapReader& training, JobErrors& errors, std::vector<EarlierEpoc
 void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training", errors);
   const bool consistency_is_known = ReadConsistency(reader, node, job.cluster.worker_count, training);
-  int64_t replicas = training->replicas;
-  if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
-    reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version", "use 1");
-  }
-  training->replicas = static_cast<int>(replicas);
+  reader.FailElsewhere("replicas", absl::StrCat("is no key any more: ", kOneCopy), "leave it out");
   reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
   reader.Integer("epochs", 1, kMostEpochs, &training->epochs);
   ReadEarlier(reader, errors, &training->earlier);

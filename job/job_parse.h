@@ -17,6 +17,7 @@ namespace downpour {
 inline constexpr int64_t kMostEpochs = 1'000'000;
 inline constexpr size_t kMostEarlier = 10000;  // entries of training.earlier
 inline constexpr int64_t kMostCount = int64_t{1} << 40;
+inline constexpr const char* kOneCopy = "there is one copy of each parameter";  // why training.replicas went
 
 // Sets dotted.key=value pairs in the tree, each in turn; keys and maps on the way are made where they are absent, a
 // number goes into a list, and an empty value takes the key away.

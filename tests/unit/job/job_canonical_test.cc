@@ -170,9 +170,23 @@ TEST(CanonicalJob, DoesNotDependOnHowTheFileWasWritten) {
   const std::string model = "model: {inputs: [{name: i, shape: [4]}], layers: [{dense: {units: 2}}]}\n";
   const std::string data = "data: {train: {images: a, labels: b}}\n";
   const JobFileResult one = ParseJob("name: x\n" + model + data, "1");
-  const JobFileResult two = ParseJob(data + model + "training: {epochs: 1, replicas: 1}\nseed: 1\nname: \"x\"\n", "2");
+  const JobFileResult two =
+      ParseJob(data + model + "training: {epochs: 1, batchSize: 64}\nseed: 1\nname: \"x\"\n", "2");
   ASSERT_TRUE(one.ok() && two.ok());
   EXPECT_EQ(CanonicalJob(one.job), CanonicalJob(two.job));
+}
+
+// As checkpoints and journals of earlier releases have it.
+TEST(CanonicalJob, ThatOfAnEarlierReleaseIsRead) {
+  const std::string now = CanonicalJob(
+      *ParseCanonicalJob("{name: x, model: {inputs: [{name: i, shape: [4]}], layers: [{dense: {units: 2}}]}, "
+                         "data: {train: {images: a, labels: b}}}"));
+  std::string before = now;
+  const std::string place = "\"training\":{";
+  before.insert(before.find(place) + place.size(), "\"replicas\":1,");
+  const absl::StatusOr<JobSpec> read = ParseCanonicalJob(before);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(CanonicalJob(*read), now);
 }
 
 TEST(CanonicalJob, AReceiverGetsTheFirstErrorAsAStatus) {

@@ -95,9 +95,13 @@ TEST(JobFile, TiersFixTheCounts) {
   EXPECT_THAT(OnlyError(With(counts, "workerCount: 0")), HasSubstr("between 1 and 1024"));
 }
 
-TEST(JobFile, WhatThisVersionLacksIsSaidSo) {
-  EXPECT_THAT(OnlyError(With("epochs: 10", "replicas: 2")), HasSubstr("not available in this version; use 1"));
-  EXPECT_THAT(OnlyError(With("epochs: 10", "replicas: 3")), HasSubstr("between 1 and 2"));
+// Job files of earlier releases have it, where 1 was the one value that it could have.
+TEST(JobFile, ReplicasHaveNoMeaningAnyMore) {
+  const JobFileResult one = ParseJob(With("epochs: 10", "replicas: 1"), "j.yaml");
+  EXPECT_TRUE(one.ok());
+  ASSERT_EQ(one.warnings.size(), 1u);
+  EXPECT_THAT(ToString(one.warnings[0]), HasSubstr("training.replicas: has no meaning any more: there is one copy"));
+  EXPECT_THAT(OnlyError(With("epochs: 10", "replicas: 2")), HasSubstr("training.replicas: is no key any more"));
 }
 
 TEST(JobFile, ConsistencyGroupsTheWorkers) {
