@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optimizer/staleness_constants.h"
+
 namespace downpour {
 namespace {
-
-// Updates, in multiples of s, that a velocity spans at least where gradients are stale (staleness_rule.h).
-constexpr double kLeastSpan = 10;
 
 MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, double rate) {
   const bool is_plain = damping.memory == 1;  // else what a stale push counts less is kept out of the rate
   const double plain = 1 - spec.momentum;
-  const double forgotten = std::min(plain, 1 / std::min(damping.memory, kLeastSpan)) / damping.memory;
+  const double forgotten =
+      std::min(plain, 1 / std::min(damping.memory, StalenessConstants::kLeastSpan)) / damping.memory;
   const double memory = is_plain ? spec.momentum : std::max(0.0, 1 - forgotten);
   const double gain = is_plain ? 1 : damping.share * forgotten / plain;
   const double fresh = is_plain ? 0 : damping.fresh / plain;

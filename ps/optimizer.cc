@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "optimizer/staleness_constants.h"
 #include "runtime/learning_rate.h"
 
 namespace downpour {
@@ -33,11 +34,6 @@ size_t ColumnsOf(const VariableSpec& variable) {
   return static_cast<size_t>(best);
 }
 
-constexpr size_t kLeastDirections = 4;
-
-// Those that count less of what local steps brought (staleness_rule.h).
-constexpr size_t kSteepDirections = 8;
-
 void CopyNumbers(GradientSpan from, float* to) {
   if (from.rounded()) return WidenBf16(from.halves(), to);
   std::copy(from.floats().begin(), from.floats().end(), to);
@@ -64,7 +60,7 @@ MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
 }
 
 bool HasDirections(const MatrixRun& run, size_t elements) {
-  return std::min(run.columns, (run.lead + elements) / run.columns) >= kLeastDirections;
+  return std::min(run.columns, (run.lead + elements) / run.columns) >= StalenessConstants::kLeastDirections;
 }
 
 GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
@@ -77,7 +73,7 @@ GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpa
   const auto step = absl::MakeSpan(buffers->step.data(), gradient.size());
   if (raises) {
     CopyNumbers(gradient, step.data());
-    ScaleRemainder(run, kSteepDirections, static_cast<float>(damping.beside), step);
+    ScaleRemainder(run, StalenessConstants::kSteepDirections, static_cast<float>(damping.beside), step);
     return absl::Span<const float>(step);
   }
   const KeptShare keep = {static_cast<float>(damping.steep_least), static_cast<float>(damping.steep_most)};

@@ -50,6 +50,8 @@
 // happens in slower time: in s updates matrices move as far as in 10 at s = 10. A loop with a delay is stable only
 // while gain times delay is small, and so b / s keeps that product from growing.
 //
+// The numbers stand in optimizer/staleness_constants.h, each with the command that chose it.
+//
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
 //   (docs/research/staleness.md), and steepRate likewise. Mitliagkas et al., "Asynchrony begets Momentum", 2016, say
 //   why memory must change. LeCun et al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the
