@@ -24,8 +24,8 @@ END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?][)\"'*]*(?=\s|$)")
 WORD = re.compile(r"\w")
 TARGET = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
 FOLDERS = (
-    "bench checkpoint chief cluster data deploy docs job model optimizer predict ps python runtime schema service tensor "
-    "tests tools worker"
+    "bench checkpoint chief cluster data deploy docs job model optimizer predict ps python reader runtime schema service "
+    "tensor tests tools worker"
 )
 NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS.split())})/[a-z0-9_./-]+\.[a-z]+)`")
 

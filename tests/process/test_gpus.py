@@ -10,7 +10,8 @@ import unittest
 import unittest.mock
 
 import cluster
-from cluster import BUILD, ProcessTest, complete, task_of
+from cluster import BUILD, complete, task_of
+from plain_training import PlainTrainingTest
 
 STAND_IN = BUILD / "tests/parity/cuda_stand_in.so"
 MANAGEMENT_LIBRARY = BUILD / "tests/unit/runtime/libnvml_stand_in.so"
@@ -18,7 +19,7 @@ MODULE = "downpour-cuda.so"
 
 
 @unittest.skipUnless(STAND_IN.exists(), "there is no CUDA toolkit here, so nothing that stands in for a GPU")
-class GpuTest(ProcessTest):
+class GpuTest(PlainTrainingTest):
     @classmethod
     def setUpClass(cls):
         """The programs as one folder, with a driver beside them, a module and a management library."""
@@ -50,10 +51,7 @@ class GpuTest(ProcessTest):
         return self.check_cancelled()
 
     def test_a_job_on_gpus_from_start_to_end(self):
-        self.write_job(training={"precision": "bf16", "wire": "bf16"})
-        run = self.start_run()
-        self.assertEqual(run.finish()[0], 0, run.said)
-        self.assertGreater(self.check_success()["evalAccuracy"], 0.9)
+        self.assertLess(self.distance(precision="bf16", wire="bf16"), 0.05)
         said = self.tool("logs", "--job-dir", self.job_dir)[1]
         self.assertRegex(said, r"computes on cuda:[01] \(stand-in.*\): 2 GPUs answer, taken in turn by --index")
         computes = "computes matrix products and what layers hand on in bf16, all else in fp32"

@@ -60,7 +60,6 @@ class RunTest(ProcessTest):
         self.assertIn(twice, range(summary["pushesDuplicate"] + 1))
         self.assertEqual(summary["pushesSkipped"], 0)
         self.assertEqual(summary["workersLost"], 0)
-        self.assertGreater(summary["evalAccuracy"], 0.9)
 
         # The chief has gone; its folder still knows.
         code, out, _ = self.tool("status", "--job-dir", self.job_dir)

@@ -339,30 +339,6 @@ TEST_F(TrainerTest, MetricsOfAnEvaluationAgreeWithItsOwnCounts) {
   }
 }
 
-TEST_F(TrainerTest, TrainingByThePlanLearns) {
-  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
-  SliceValues values = AllSlices(1);
-  const auto accuracy = [&] {
-    const Evaluated evaluated = std::get<Evaluated>(Run(EvalStep{0, 4, values}).last);
-    return static_cast<double>(evaluated.correct) / static_cast<double>(evaluated.examples);
-  };
-  EXPECT_LT(accuracy(), 0.7);
-  for (uint64_t lease = 0; lease < plan_.total_leases(); ++lease) {
-    for (Step step = 1; step <= plan_.StepsOf(LeaseId{lease}); ++step) {
-      const Answer answer = Run(TrainStep{LeaseId{lease}, step, values});
-      ASSERT_TRUE(answer.status.ok()) << answer.status;
-      for (const auto& [id, gradient] : BySlice(answer)) {
-        Payload& old = values[ToNumber(id)].second;
-        Payload fresh = Payload::Allocate(old.size());
-        ASSERT_TRUE(
-            ApplyUpdate(SgdUpdate{0.3f}, gradient.floats(), {{old.floats().data(), fresh.mutable_floats().data()}}));
-        old = std::move(fresh);
-      }
-    }
-  }
-  EXPECT_GT(accuracy(), 0.95);
-}
-
 TEST_F(TrainerTest, SaysWhatItComputesWithAndHow) {
   EXPECT_THAT(trainer_.device(), HasSubstr("cpu"));
   Trainer with_units(std::make_unique<DeferredBackend>());

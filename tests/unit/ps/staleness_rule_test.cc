@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -164,6 +166,44 @@ TEST(UsualStalenessTest, OfFewPushesIsTheMeanOfAll) {
 TEST(UsualStalenessTest, StaysWithinWhatARecordHolds) {
   EXPECT_LE(UsualStaleness(kMostUsualStaleness, std::numeric_limits<uint64_t>::max(), kMany), kMostUsualStaleness);
   EXPECT_LE(UsualStaleness(0, std::numeric_limits<uint64_t>::max(), 1), kMostUsualStaleness);
+}
+
+// What the factors are for: s workers take turns at one number w, whose loss is w^2 / 2. Each gradient is that of s - 1
+// updates ago. Returns how far w is from 0 at most in the last tenth of the updates, from 1.
+double SwingOf(StalenessMethod method, OptimizerKind kind, double rate, uint64_t s, int updates = 4000) {
+  TrainingSpec training;
+  training.staleness_method = method;
+  training.optimizer = {.kind = kind, .learning_rate = rate, .momentum = 0.9};
+  const StalenessRule rule(training, static_cast<int64_t>(s));
+  const OptimizerSpec spec = training.servers_optimizer();
+  std::array<float, kMostArrays> numbers = {1};
+  std::vector<UpdatedArray> arrays;
+  for (int i = 0; i <= SlotCount(spec.kind); ++i) arrays.push_back({&numbers[i], &numbers[i]});
+  std::deque<float> seen(s, 1.0f);
+  Pushes pushes;
+  double most = 0;
+  for (int i = 0; i < updates; ++i) {
+    const float gradient = seen.front();
+    seen.pop_front();
+    pushes.usual = rule.UsualAfter(pushes, s - 1);
+    const Damping damping = rule.Of(s - 1, pushes.usual, {.has_directions = false});
+    if (!ApplyUpdate(UpdateFor(spec, damping, ++pushes.version, 1), absl::Span<const float>(&gradient, 1), arrays)) {
+      return std::numeric_limits<double>::infinity();
+    }
+    seen.push_back(numbers[0]);
+    if (i >= updates - updates / 10) most = std::max(most, static_cast<double>(std::abs(numbers[0])));
+  }
+  return most;
+}
+
+TEST(StalenessRuleTest, WorkersThatTakeTurnsSettleAtTheRateOfOne) {
+  for (const auto& [kind, rate] : {std::pair{OptimizerKind::kMomentum, 0.1}, {OptimizerKind::kSgd, 1.0}}) {
+    EXPECT_LT(SwingOf(StalenessMethod::kNone, kind, rate, 1), 1e-3) << "one worker bears the rate";
+    for (const uint64_t workers : {4, 8, 16, 32, 64}) {
+      EXPECT_GT(SwingOf(StalenessMethod::kNone, kind, rate, workers), 1e3) << workers;
+      EXPECT_LT(SwingOf(StalenessMethod::kAuto, kind, rate, workers), 1e-3) << workers;
+    }
+  }
 }
 
 }  // namespace
