@@ -146,13 +146,13 @@ void Work::WarnOfTrouble() {
                                                                 chief_.members.Totals(TaskRole::kPs)));
 }
 
-// The last evaluation is in. Ends the job with the epochs that have begun, if its file says so.
+// An evaluation is in. Where it uses up the patience of training.stopEarly, the job ends with the epochs begun so far.
 void Work::ConsiderStopping() {
   const auto& spec = chief_.job.training.stop_early;
   EarlyStop& early = chief_.journal.record().early;
   if (!spec || early.epochs != 0 || chief_.ledger.AllCommitted()) return;
   const Evaluation::Result& result = *chief_.evaluation.result();
-  if (!CountsAgainst(chief_.job.training, ValueOf(spec->metric, result), result.epoch, &early)) return;
+  if (!UsesUpPatience(chief_.job.training, ValueOf(spec->metric, result), result.epoch, &early)) return;
   // Whole epochs: no lease that somebody computes is in vain, and all that ends a job of fewer epochs ends this one.
   // Those begun include leases that were lost since: some slice may have them, and then the others need them too.
   const uint64_t epochs = chief_.ledger.EpochsBegun();

@@ -131,7 +131,7 @@ void ShardWriter::Begin(const WriteShard& request, PeerId chief, Shard& shard, E
     if (stage_ == Stage::kIdle) Report(request.slices, effects);
     return;
   }
-  if (GuardedState* const state = Scanned(shard)) state->DropParts();  // T5
+  if (GuardedState* const state = Scanned(shard)) state->DropParts();  // T5: a new round ends the scan
   scanning_ = false;
   request_ = request;
   written_ = ShardWritten{.from = request.to, .round = request.round, .error = {}, .bytes = 0, .slices = {}};

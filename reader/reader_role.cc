@@ -245,7 +245,7 @@ void ReaderRole::Flush() {
 
 void ReaderRole::FromPs(PeerId from, const PullReply& reply) {
   PsLink* const link = map_->Find(from);
-  if (link == nullptr || link->incarnation != reply.from) return;  // A9
+  if (link == nullptr || link->incarnation != reply.from) return;  // A9: another process is there
   PsLink& rows_link = *rows_map_->Find(from);
   // Its window is for workers, who push too.
   for (PsLink* one : {link, &rows_link}) one->OnReply(std::min<uint64_t>(reply.window, kMaxMessagePayload), now_);

@@ -10,7 +10,7 @@
 
 namespace downpour {
 
-bool CountsAgainst(const TrainingSpec& training, double value, uint64_t epoch, EarlyStop* early) {
+bool UsesUpPatience(const TrainingSpec& training, double value, uint64_t epoch, EarlyStop* early) {
   const StopEarlySpec& spec = *training.stop_early;
   if (epoch <= early->evaluated) return false;
   early->evaluated = epoch;

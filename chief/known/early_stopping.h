@@ -1,7 +1,7 @@
 // Early stopping: what the evaluations so far say of when the job is to end. It is part of the journal, so that a later
 // chief counts on, and does not train what an earlier one has called needless.
 //
-//   if (CountsAgainst(training, value, epoch, &record.early)) record.early.epochs = ...   // the journal writes it
+//   if (UsesUpPatience(training, value, epoch, &record.early)) record.early.epochs = ...   // the journal writes it
 //
 // Order: an evaluation counts if it began after more epochs than the last one that counted. So one that is repeated,
 //   since leases were opened again or another chief leads, does not count twice.
@@ -26,9 +26,9 @@ struct EarlyStop {
   bool operator==(const EarlyStop&) const = default;
 };
 
-// Takes an evaluation of a job with training.stopEarly in. True: patience is at its end. A value that is not finite is
+// Takes an evaluation of a job with training.stopEarly in. True: it uses up the patience. A value that is not finite is
 // never the best.
-bool CountsAgainst(const TrainingSpec& training, double value, uint64_t epoch, EarlyStop* early);
+bool UsesUpPatience(const TrainingSpec& training, double value, uint64_t epoch, EarlyStop* early);
 
 // Why the job ends before the epochs of its file, in one sentence; empty: it does not.
 std::string WhyItStopsEarly(const TrainingSpec& training, const EarlyStop& early);

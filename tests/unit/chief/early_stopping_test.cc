@@ -25,50 +25,50 @@ const TrainingSpec kByLoss = By("loss", 0.125), kByAccuracy = By("accuracy", 0);
 
 TEST(EarlyStopTest, CountsEvaluationsSinceTheBest) {
   EarlyStop early;
-  EXPECT_FALSE(CountsAgainst(kByLoss, 1.0, 1, &early));
-  EXPECT_FALSE(CountsAgainst(kByLoss, 0.875, 2, &early)) << "by minDelta is not by more";
-  EXPECT_FALSE(CountsAgainst(kByLoss, 0.75, 3, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 1.0, 1, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 0.875, 2, &early)) << "by minDelta is not by more";
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 0.75, 3, &early));
   EXPECT_EQ(early, (EarlyStop{.evaluated = 3, .best = 0.75, .best_epoch = 3}));
-  EXPECT_FALSE(CountsAgainst(kByLoss, 2.0, 4, &early));
-  EXPECT_TRUE(CountsAgainst(kByLoss, 0.7, 5, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 2.0, 4, &early));
+  EXPECT_TRUE(UsesUpPatience(kByLoss, 0.7, 5, &early));
 }
 
 TEST(EarlyStopTest, MoreIsBetterOfAccuracy) {
   EarlyStop early;
-  EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.5, 1, &early));
-  EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.6, 2, &early));
-  EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.6, 3, &early));
-  EXPECT_TRUE(CountsAgainst(kByAccuracy, 0.1, 4, &early));
+  EXPECT_FALSE(UsesUpPatience(kByAccuracy, 0.5, 1, &early));
+  EXPECT_FALSE(UsesUpPatience(kByAccuracy, 0.6, 2, &early));
+  EXPECT_FALSE(UsesUpPatience(kByAccuracy, 0.6, 3, &early));
+  EXPECT_TRUE(UsesUpPatience(kByAccuracy, 0.1, 4, &early));
 }
 
 TEST(EarlyStopTest, GoesByWhatPythonCodeSaysIsBetter) {
   TrainingSpec training = By("recall", 0);
   training.metrics = {{.kind = MetricKind::kRatio, .name = "recall", .better = Better::kMore}};
   EarlyStop early;
-  EXPECT_FALSE(CountsAgainst(training, 0.5, 1, &early));
-  EXPECT_FALSE(CountsAgainst(training, 0.6, 2, &early));
+  EXPECT_FALSE(UsesUpPatience(training, 0.5, 1, &early));
+  EXPECT_FALSE(UsesUpPatience(training, 0.6, 2, &early));
   EXPECT_EQ(early.best, 0.6);
   training.metrics[0].better = Better::kLess;
-  EXPECT_FALSE(CountsAgainst(training, 0.7, 3, &early));
-  EXPECT_TRUE(CountsAgainst(training, 0.8, 4, &early));
+  EXPECT_FALSE(UsesUpPatience(training, 0.7, 3, &early));
+  EXPECT_TRUE(UsesUpPatience(training, 0.8, 4, &early));
 }
 
 TEST(EarlyStopTest, AnEpochCountsOnce) {
   EarlyStop early;
-  EXPECT_FALSE(CountsAgainst(kByLoss, 1.0, 2, &early));
-  for (int i = 0; i < 5; ++i) EXPECT_FALSE(CountsAgainst(kByLoss, 1.0, 2, &early));
-  EXPECT_FALSE(CountsAgainst(kByLoss, 0.1, 1, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 1.0, 2, &early));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(UsesUpPatience(kByLoss, 1.0, 2, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 0.1, 1, &early));
   EXPECT_EQ(early.best, 1.0);
 }
 
 TEST(EarlyStopTest, WhatIsNotFiniteIsNeverTheBest) {
   EarlyStop early;
-  EXPECT_FALSE(CountsAgainst(kByLoss, std::nan(""), 1, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, std::nan(""), 1, &early));
   EXPECT_EQ(early.best, std::nullopt);
-  EXPECT_FALSE(CountsAgainst(kByLoss, 9.0, 2, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, 9.0, 2, &early));
   EXPECT_EQ(early.best, 9.0);
-  EXPECT_FALSE(CountsAgainst(kByLoss, -INFINITY, 3, &early));
-  EXPECT_TRUE(CountsAgainst(kByLoss, std::nan(""), 4, &early));
+  EXPECT_FALSE(UsesUpPatience(kByLoss, -INFINITY, 3, &early));
+  EXPECT_TRUE(UsesUpPatience(kByLoss, std::nan(""), 4, &early));
 }
 
 // Six epochs of three leases. An evaluation after each; it is always the same.
