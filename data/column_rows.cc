@@ -31,9 +31,23 @@ double NumberAt(const FieldColumn& column, size_t value) {
   return static_cast<double>(static_cast<uint64_t>(column.integers[value]));
 }
 
+// Of a value that is no list.
+FieldItem ItemOf(const FieldValue& value) {
+  if (const auto* text = std::get_if<std::string_view>(&value)) return *text;
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
+  if (const auto* integer = std::get_if<uint64_t>(&value)) return *integer;
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
+  return std::monostate();
+}
+
 // One of a list of keys; of a double that is no whole number nothing becomes.
 bool AddItem(const FieldColumn& column, size_t value, KeyItems* items) {
   const FieldValue one = ScalarAt(column, value);
+  if (items->is_copied()) {
+    items->Add(ItemOf(one));
+    return true;
+  }
   if (one.index() == 0) return true;
   if (const auto* text = std::get_if<std::string_view>(&one)) items->Add(*text);
   if (const auto* integer = std::get_if<int64_t>(&one)) items->Add(*integer);
@@ -53,7 +67,7 @@ absl::StatusOr<FieldValue> ColumnRows::At(size_t field, const FieldColumn& colum
       if (!AddItem(column, i, &items))
         return absl::InvalidArgumentError("a list of other things than whole numbers and texts");
     }
-    return items.value();
+    return items.list();
   }
   if (end - begin == 1) return ScalarAt(column, begin);
   if (column.type == FieldColumn::Type::kText) {

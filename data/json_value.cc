@@ -22,6 +22,7 @@ namespace {
 bool AddItem(const dom::element& element, KeyItems* items) {
   switch (element.type()) {
     case dom::element_type::NULL_VALUE:
+      if (items->is_copied()) items->Add(std::monostate());
       return true;
     case dom::element_type::STRING:
       items->Add(std::string_view(element.get_string().value_unsafe()));
@@ -32,6 +33,12 @@ bool AddItem(const dom::element& element, KeyItems* items) {
     case dom::element_type::UINT64:
       items->Add(element.get_uint64().value_unsafe());
       return true;
+    case dom::element_type::DOUBLE:
+      if (items->is_copied()) items->Add(element.get_double().value_unsafe());
+      return items->is_copied();
+    case dom::element_type::BOOL:
+      if (items->is_copied()) items->Add(element.get_bool().value_unsafe());
+      return items->is_copied();
     default:
       return false;
   }
@@ -65,7 +72,7 @@ absl::StatusOr<FieldValue> JsonFieldValue(const dom::element& element, std::vect
     items->Clear();
     for (const dom::element one : array) is_good = is_good && AddItem(one, items);
     if (!is_good) return absl::InvalidArgumentError("is an array of other things than whole numbers and texts");
-    return items->value();
+    return items->list();
   }
   list->clear();
   for (const dom::element one : array) list->push_back(JsonNumber(one, &is_good));

@@ -12,6 +12,7 @@ KeyWidths KeyWidthsOf(const DataSpec& data) {
     if (column.kind != ColumnKind::kKey || column.from.size() > 1) continue;
     KeyWidth& width = widths[column.from.empty() ? column.name : column.from.front()];
     width.most = std::max(width.most, static_cast<size_t>(column.numbers));
+    width.is_copied = width.keeps_all_words = column.numbers == kWholeLists;
   }
   if (data.label.is_multiple) {
     KeyWidth& width = widths[data.label.column];

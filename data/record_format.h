@@ -34,8 +34,8 @@ inline constexpr size_t kMostRecord = size_t{16} << 20;  // bytes
 
 // Several numbers of one field; NaN where one is missing.
 using FieldList = absl::Span<const double>;
-// Several keys of one field (data/key_items.h), as the file has them.
-using FieldItem = std::variant<std::string_view, int64_t, uint64_t>;
+// Several keys of one field (data/key_items.h), as the file has them. In a list that is copied also what no key is.
+using FieldItem = std::variant<std::string_view, int64_t, uint64_t, double, bool, std::monostate>;
 using FieldItems = absl::Span<const FieldItem>;
 // Of one field in one record: nothing, where the record lacks it; text, as it stands there; where the format has types
 // also a number, a truth or several numbers. A whole number that int64_t cannot hold is a uint64_t, where that can. A

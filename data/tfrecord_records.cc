@@ -137,7 +137,7 @@ class FeatureValues {
   size_t count() const { return count_; }
   std::optional<FieldValue> value() const {
     if (count_ == 0) return FieldValue();
-    if (items_->has_keys() && kind_ != kFloat) return items_->value();
+    if (items_->has_keys() && (kind_ != kFloat || items_->is_copied())) return items_->value();
     if (kind_ == kBytes) return count_ == 1 ? std::optional<FieldValue>(text_) : std::nullopt;
     if (count_ > 1) return FieldList(*list_);
     return kind_ == kInt64 ? FieldValue(integer_) : FieldValue(list_->front());
@@ -158,6 +158,11 @@ class FeatureValues {
         return false;
       }
       const size_t before = list_->size(), more = values.bytes.size() / 4;
+      if (items_->is_copied()) {
+        for (size_t i = 0; i < more; ++i) items_->Add(double{LoadLittle<float>(values.bytes.data() + 4 * i)});
+        count_ += more;
+        return true;
+      }
       list_->resize(before + more);
       for (size_t i = 0; i < more; ++i) (*list_)[before + i] = LoadLittle<float>(values.bytes.data() + 4 * i);
       count_ += more;
@@ -285,6 +290,15 @@ absl::StatusOr<std::unique_ptr<RecordFile>> OpenTfRecords(const DataSpec& data, 
   if (!known.ok()) return known.status();
   file->Know(*std::move(known));
   return file;
+}
+
+void AppendTfRecord(std::string_view data, std::string* to) {
+  const auto append = [to](auto number) { to->append(reinterpret_cast<const char*>(&number), sizeof(number)); };
+  const auto length = uint64_t{data.size()};
+  append(length);
+  append(MaskedChecksum({reinterpret_cast<const char*>(&length), sizeof(length)}));
+  to->append(data);
+  append(MaskedChecksum(data));
 }
 
 bool LooksLikeTfRecord(std::string_view beginning) { return beginning.size() >= kHead && HasGoodLength(beginning); }

@@ -21,6 +21,9 @@ namespace downpour {
 
 absl::StatusOr<std::unique_ptr<RecordFile>> OpenTfRecords(const DataSpec& data, const ByteSource& source);
 
+// A record with both of its checksums.
+void AppendTfRecord(std::string_view data, std::string* to);
+
 bool LooksLikeTfRecord(std::string_view beginning);
 
 }  // namespace downpour

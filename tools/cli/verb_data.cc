@@ -22,6 +22,7 @@
 #include "job/data_formats.h"
 #include "job/job_names.h"
 #include "schema/text.h"
+#include "tools/cli/data_convert.h"
 #include "tools/cli/data_job.h"
 #include "tools/cli/data_rows.h"
 #include "tools/cli/data_split.h"
@@ -54,6 +55,8 @@ struct FileOptions {
   std::vector<double> shares = {80, 20};
   uint64_t seed = 1;
   bool as_json = false;
+  std::string to;  // of convert
+  uint64_t records_per_file = 0, skip = 0;
 };
 
 int WriteDigits(const DigitsOptions& options, Streams streams) {
@@ -76,16 +79,19 @@ absl::StatusOr<std::string> FormatOf(const FileOptions& options, const ByteSourc
   return is_as_csv ? std::string(kCsvFormat) : GuessRecordFormat(source);
 }
 
-absl::StatusOr<DataSpec> SpecOf(const FileOptions& options, const std::string& path) {
-  const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
-  if (!source.ok()) return source.status();
-  const absl::StatusOr<std::string> format = FormatOf(options, **source);
+absl::StatusOr<DataSpec> SpecOf(const FileOptions& options, const ByteSource& source) {
+  const absl::StatusOr<std::string> format = FormatOf(options, source);
   if (!format.ok()) return format.status();
   DataSpec data;
   data.format = *format;
   if (options.separator != kAuto) data.separator = SeparatorOf(options);
   if (options.header != kAuto) data.header = options.header == "yes";
   return data;
+}
+
+absl::StatusOr<DataSpec> SpecOf(const FileOptions& options, const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+  return source.ok() ? SpecOf(options, **source) : source.status();
 }
 
 int IndexFiles(const FileOptions& options, Streams streams) {
@@ -108,6 +114,45 @@ int SplitFile(const FileOptions& options, Streams streams) {
   if (!sets.ok()) return Complain(streams, "data split", std::string(sets.status().message()), kExitFailed);
   for (const SplitSet& set : *sets) {
     streams.out << set.path << ": " << Counted(set.records, "record") << "\n";
+  }
+  return kExitDone;
+}
+
+void NoteLeftOut(const char* verb, const BadRecords& bad, bool has_more_fields, Streams streams) {
+  if (has_more_fields) {
+    streams.err << "downpour " << verb << ": more than " << kMostShownFields << " fields; the first are shown\n";
+  }
+  if (bad.count == 0) return;
+  streams.err << "downpour " << verb << ": " << Counted(bad.count, "record") << " left out, the first at "
+              << Printable(bad.first) << "\n";
+}
+
+// What convert writes: a format, and how it is packed.
+std::map<std::string, std::pair<std::string, Packing>> WrittenFormats() {
+  std::map<std::string, std::pair<std::string, Packing>> all;
+  for (const std::string format : {kCsvFormat, kJsonFormat, kTfRecordFormat}) {
+    all[format] = {format, Packing::kNone};
+    all[format + ".gz"] = {format, Packing::kGzip};
+    all[format + ".zst"] = {format, Packing::kZstd};
+  }
+  return all;
+}
+
+int ConvertFiles(const FileOptions& options, Streams streams) {
+  const auto [format, packing] = WrittenFormats().at(options.to);
+  const absl::StatusOr<Converted> converted =
+      ConvertRecords({.sources = options.files,
+                      .folder = options.out,
+                      .format = format,
+                      .packing = packing,
+                      .records_per_file = options.records_per_file,
+                      .skip = options.skip,
+                      .spec_of = [&](const ByteSource& source) { return SpecOf(options, source); }});
+  if (!converted.ok()) return Complain(streams, "data convert", std::string(converted.status().message()), kExitFailed);
+  for (const std::string& note : converted->notes) streams.err << "downpour data convert: " << note << "\n";
+  NoteLeftOut("data convert", converted->bad, false, streams);
+  for (const ConvertedPart& part : converted->parts) {
+    streams.out << part.path << ": " << Counted(part.records, "record") << "\n";
   }
   return kExitDone;
 }
@@ -145,15 +190,6 @@ std::string FormatWords(const OpenedFile& file) {
   const auto word = kWords.find(dialect.separator);
   return absl::StrCat("fields between ", word == kWords.end() ? std::string(1, dialect.separator) : word->second,
                       dialect.has_header ? ", names in the first record" : ", no names");
-}
-
-void NoteLeftOut(const char* verb, const BadRecords& bad, bool has_more_fields, Streams streams) {
-  if (has_more_fields) {
-    streams.err << "downpour " << verb << ": more than " << kMostShownFields << " fields; the first are shown\n";
-  }
-  if (bad.count == 0) return;
-  streams.err << "downpour " << verb << ": " << Counted(bad.count, "record") << " left out, the first at "
-              << Printable(bad.first) << "\n";
 }
 
 // A file's bytes may be no UTF-8.
@@ -312,6 +348,19 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
       ->expected(2, kMostSets)
       ->capture_default_str();
   split->add_option("--seed", file->seed, "Another seed cuts otherwise; the same one the same")->capture_default_str();
+  CLI::App* convert = app.add_subcommand("convert", "Write the records of files in another format");
+  convert->add_option("FILE", file->files, "As others take it; patterns and manifests are lists of files")->required();
+  AddDialectOptions(*convert, file.get());
+  std::vector<std::string> written;
+  for (const auto& [name, format] : WrittenFormats()) written.push_back(name);
+  convert->add_option("--to", file->to, "The format that is written, and .gz or .zst to pack it")
+      ->required()
+      ->check(CLI::IsMember(written));
+  convert->add_option("--out", file->out, "Folder for part-00000 and so on; made if need be")->required();
+  convert->add_option("--records-per-file", file->records_per_file, "At most; by default all are in one file")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 62));
+  convert->add_option("--skip", file->skip, "How many records that cannot be read may be left out")
+      ->capture_default_str();
   CLI::App* rows = app.add_subcommand("rows", "Answer another program with rows by their numbers (data_rows.h)");
   app.require_subcommand(1);
   return [=]() -> int {
@@ -319,6 +368,7 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
     if (draw->parsed()) return WriteDigits(*digits, streams);
     if (index->parsed()) return IndexFiles(*file, streams);
     if (split->parsed()) return SplitFile(*file, streams);
+    if (convert->parsed()) return ConvertFiles(*file, streams);
     if (job->parsed()) return ShowFile(*file, "data job", &ShowJob, streams);
     return head->parsed() ? ShowFile(*file, "data head", &ShowHead, streams)
                           : ShowFile(*file, "data stats", &ShowStats, streams);
@@ -333,6 +383,7 @@ const Verb kDataVerb = {"data", "Look at data files, or draw a data set, so that
                         "  downpour data job adult.data --label c14 > job.yaml\n"
                         "  downpour data index 'train/*.csv'\n"
                         "  downpour data split people.csv --out sets --shares 80,20\n"
+                        "  downpour data convert 'day-*.csv' --to tfrecord.gz --out records --records-per-file 100000\n"
                         "  downpour data head train.csv.gz -n 5 -o json\n",
                         "0 done, 1 it cannot be read or written", SetUpData};
 
