@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string BytesOf(const std::string& path) {
+std::string TextOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -40,12 +40,12 @@ class DataConvertTest : public testing::Test {
   // What it writes, or says.
   std::string Converted(const std::string& text, const std::string& to, std::vector<std::string> more = {}) {
     const ToolOutcome said = Convert(text, to, std::move(more));
-    return said.code == kExitDone ? BytesOf(absl::StrCat(dir_, "/out/part-00000.", to)) : said.err;
+    return said.code == kExitDone ? TextOf(absl::StrCat(dir_, "/out/part-00000.", to)) : said.err;
   }
   std::string dir_;
 };
 
-constexpr char kPeople[] =
+constexpr char kTypedPeople[] =
     "name,age,zip,score,id\n"
     "\"Ann, \"\"A\"\"\",39,00501,0.5,9223372036854775807\n"
     "\"two\nlines\",NA,90210,3,-1\n"
@@ -53,7 +53,7 @@ constexpr char kPeople[] =
 
 TEST_F(DataConvertTest, NumbersOfCsvAreNumbersAndWordsStayWords) {
   EXPECT_EQ(
-      Converted(kPeople, "jsonl"),
+      Converted(kTypedPeople, "jsonl"),
       "{\"name\": \"Ann, \\\"A\\\"\", \"age\": 39, \"zip\": \"00501\", \"score\": 0.5, \"id\": 9223372036854775807}\n"
       "{\"name\": \"two\\nlines\", \"age\": null, \"zip\": \"90210\", \"score\": 3.0, \"id\": -1}\n"
       "{\"name\": null, \"age\": 41, \"zip\": \"1\", \"score\": null, \"id\": 7}\n");
@@ -63,7 +63,7 @@ TEST_F(DataConvertTest, NumbersOfCsvAreNumbersAndWordsStayWords) {
 }
 
 TEST_F(DataConvertTest, CsvIsWrittenAsItWasRead) {
-  EXPECT_EQ(Converted(kPeople, "csv"), kPeople);
+  EXPECT_EQ(Converted(kTypedPeople, "csv"), kTypedPeople);
   EXPECT_EQ(Converted("{\"a\": \" x\", \"b.c\": 1}\n{\"a\": \"\", \"b\": {\"c\": 2.5}, \"late\": true}\n", "csv"),
             "a,b.c,late\n\" x\",1,\n,2.5,true\n");
   EXPECT_EQ(Converted("{\"a\": 0.1}\n{\"a\": null}\n{\"a\": 1e300}\n", "csv"), "a\n0.1\n\"\"\n1e+300\n")
@@ -143,7 +143,7 @@ TEST_F(DataConvertTest, PartsArePackedAndOfBoundedSize) {
     const ToolOutcome back =
         RunDownpour({"data", "convert", dir_ + "/parts/*", "--to", "jsonl", "--out", dir_ + "/out"});
     EXPECT_EQ(back.code, kExitDone) << back.err;
-    EXPECT_EQ(BytesOf(dir_ + "/out/part-00000.jsonl"), all);
+    EXPECT_EQ(TextOf(dir_ + "/out/part-00000.jsonl"), all);
     std::filesystem::remove_all(dir_ + "/parts");
   }
 }
@@ -155,7 +155,7 @@ TEST_F(DataConvertTest, RecordsOfTheSameFormatAreCopiedAsTheyStand) {
 
 TEST_F(DataConvertTest, RecordsThatCannotBeReadAreLeftOutUpToALimit) {
   for (const char* to : {"csv", "jsonl"}) {
-    const ToolOutcome said = Convert("odd\n{\"a\": 1}\n[2]\n", to, {"--skip", "2"});
+    const ToolOutcome said = Convert("odd\n{\"a\": 1}\n[2]\n", to, {"--skip", "2", "--format", "jsonl"});
     EXPECT_EQ(said.code, kExitDone);
     EXPECT_THAT(said.err, HasSubstr("2 records left out, the first at " + dir_ + "/file:1: no JSON"));
     EXPECT_THAT(Convert("odd\n{\"a\": 1}\n[2]\n", to, {"--skip", "1", "--format", "jsonl"}).err,
