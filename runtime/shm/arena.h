@@ -9,7 +9,7 @@
 // huge page by huge page as it is needed, and kept.
 //
 // Cost: Get and Put are a lock and a list; Find is a search among the chunks.
-// Errors: without memory Get returns null, and the caller takes private memory.
+// Errors: without memory, or with kMostChunks of them, Get returns null, and the caller takes private memory.
 // Threads: any.
 // Tests: tests/unit/runtime/shm/arena_test.cc.
 #pragma once
@@ -30,7 +30,7 @@ namespace downpour {
 class SharedArena : public SharedBlocks {
  public:
   static constexpr size_t kChunkBytes = size_t{256} << 20;
-  static constexpr size_t kMostChunks = 1024;
+  static constexpr size_t kMostChunks = 64;  // that a peer maps: 16 GiB of addresses
   static constexpr size_t kLargestBlock = size_t{64} << 20;
 
   SharedArena() { chunks_.reserve(kMostChunks); }

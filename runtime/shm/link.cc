@@ -16,8 +16,8 @@ namespace downpour {
 namespace {
 
 constexpr uint32_t kInline = UINT32_MAX;  // in place of a chunk: the bytes follow in the record
-constexpr size_t kMostOfAPeer = 64;       // chunks: 16 GiB of addresses
-constexpr int kPacketsAtATime = 16;
+// All chunks of a peer may be there at once. Each wish to wait brings a wake at most, and is followed by a look.
+constexpr size_t kPacketsAtATime = SharedArena::kMostChunks + 16;
 
 size_t Index(SharedLink::Side side) { return side == SharedLink::Side::kListener ? 0 : 1; }
 size_t Other(SharedLink::Side side) { return 1 - Index(side); }
@@ -147,7 +147,8 @@ void SharedLink::TakeBack(size_t most) {
 
 Link::Receipt SharedLink::Receive(Time, std::vector<Payload>* frames) {
   frames->clear();
-  if (std::exchange(asked_, false)) reader_.TakeBackWish();
+  // A wake may be there, though nobody waited. Were it left, wakes would pile up before the next chunk.
+  if (std::exchange(asked_, false) && !reader_.TakeBackWish()) readable_ = true;
   if (std::exchange(readable_, false)) ReadSocket();
   if (broken_) return Receipt::kNothing;
   const RingReader::Found found = reader_.Next(&record_);
@@ -158,7 +159,9 @@ Link::Receipt SharedLink::Receive(Time, std::vector<Payload>* frames) {
     frames->clear();
     return Receipt::kNothing;
   }
-  return frames->size() > kMaxFrames ? Receipt::kTooMany : Receipt::kMessage;
+  if (frames->size() <= kMaxFrames) return Receipt::kMessage;
+  frames->clear();
+  return Receipt::kTooMany;
 }
 
 bool SharedLink::ReadRecord(std::vector<Payload>* frames) {
@@ -205,12 +208,12 @@ bool SharedLink::ReadFrame(const FrameHead& head, size_t* inline_at, Payload* fr
 
 bool SharedLink::Drained() {
   if (broken_ || gone_ || readable_) return false;
-  asked_ = true;
-  return reader_.AskToBeWoken();
+  asked_ = reader_.AskToBeWoken();
+  return asked_;
 }
 
 void SharedLink::ReadSocket() {
-  for (int i = 0; i < kPacketsAtATime && !gone_; ++i) {
+  for (size_t i = 0; i < kPacketsAtATime && !gone_; ++i) {
     ReceivedPacket packet = ReceivePacket(socket_.get());
     if (packet.kind == Packet::kNone) return;
     if (packet.kind == Packet::kEnd) gone_ = true;
@@ -220,7 +223,7 @@ void SharedLink::ReadSocket() {
 
 void SharedLink::TakeChunk(UniqueFd fd) {
   absl::StatusOr<SharedMemory> chunk = absl::ResourceExhaustedError("more chunks than a peer may have");
-  if (chunks_.size() < kMostOfAPeer) {
+  if (chunks_.size() < SharedArena::kMostChunks) {
     chunk = SharedMemory::Map(std::move(fd), SharedArena::kChunkBytes, SharedMemory::Others::kRead);
   }
   if (!chunk.ok()) {

@@ -56,8 +56,7 @@ RingReader::Found RingReader::Next(std::string* record) {
 bool RingReader::AskToBeWoken() {
   words_->waits.store(1, std::memory_order_seq_cst);
   if (words_->written.load(std::memory_order_seq_cst) == read_) return true;
-  TakeBackWish();
-  return false;
+  return !TakeBackWish();
 }
 
 void RingReader::CopyOut(uint64_t from, void* to, size_t bytes) const {

@@ -51,9 +51,10 @@ class RingReader {
 
   enum class Found { kNothing, kRecord, kBroken };
   Found Next(std::string* record);
-  // Asks to be woken. False: there is something already, and no wish to wait.
+  // Asks to be woken. False: there is something already, and no wish is left.
   bool AskToBeWoken();
-  void TakeBackWish() { words_->waits.store(0, std::memory_order_relaxed); }
+  // False: the writer took it already, and wakes.
+  bool TakeBackWish() { return words_->waits.exchange(0, std::memory_order_relaxed) != 0; }
 
  private:
   void CopyOut(uint64_t from, void* to, size_t bytes) const;

@@ -128,6 +128,7 @@ TEST(SharedLinkTest, TooManyFramesAreCountedAndDropped) {
   ASSERT_EQ(pair.dialler().Send(kNow, std::vector<Payload>(kMaxFrames + 1)), Sending::kSent);
   std::vector<Payload> frames;
   EXPECT_EQ(pair.listener().Receive(kNow, &frames), Receipt::kTooMany);
+  EXPECT_TRUE(frames.empty());
 }
 
 TEST(SharedLinkTest, AWaitingPeerIsWokenByItsDescriptor) {
@@ -142,6 +143,20 @@ TEST(SharedLinkTest, AWaitingPeerIsWokenByItsDescriptor) {
   ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({"awake"})), Sending::kSent);
   EXPECT_EQ(poll(&waits, 1, 0), 0) << "no system call for a peer that is awake";
   EXPECT_FALSE(pair.listener().Drained());
+}
+
+// Its loop had other work each time that it was about to wait, so it never looked at its descriptor.
+TEST(SharedLinkTest, WakesOfAPeerThatNeverWaitedHideNoChunk) {
+  SharedPair pair;
+  std::vector<Payload> frames;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(pair.listener().Drained());
+    ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({"wake"})), Sending::kSent);
+    ASSERT_EQ(pair.listener().Receive(kNow, &frames), Receipt::kMessage);
+  }
+  ASSERT_EQ(pair.dialler().Send(kNow, FramesOf({kLarge})), Sending::kSent);
+  ASSERT_EQ(pair.listener().Receive(kNow, &frames), Receipt::kMessage);
+  EXPECT_THAT(TextsOf(frames), ElementsAre(kLarge));
 }
 
 // A record as a peer may write it: any numbers.
@@ -213,6 +228,16 @@ TEST_F(HostileTest, OneMessageDoesNotCopyTheSameMegabytesAThousandTimes) {
   ASSERT_TRUE(SendPacket(pair_.diallers_socket.get(), Packet::kChunk, "", chunk.fd()));
   Say(1000, std::vector<Head>(1000, {.bytes = 4 << 20, .offset = 0, .chunk = 0, .slot = 0, .turn = 1, .unused = 0}));
   EXPECT_TRUE(Breaks());
+}
+// As it does to one that comes late.
+TEST_F(HostileTest, AnHonestPeerMayHandOverAllOfItsChunksAtOnce) {
+  const SharedMemory chunk = SharedMemory::Make(SharedArena::kChunkBytes, SharedMemory::Others::kRead).value();
+  for (size_t i = 0; i < SharedArena::kMostChunks; ++i) {
+    ASSERT_TRUE(SendPacket(pair_.diallers_socket.get(), Packet::kChunk, "", chunk.fd()));
+  }
+  Say(1, {{.bytes = 8, .offset = 0, .chunk = SharedArena::kMostChunks - 1, .slot = 0, .turn = 1, .unused = 0}});
+  std::vector<Payload> frames;
+  EXPECT_EQ(pair_.listener().Receive(kNow, &frames), Receipt::kMessage);
 }
 TEST_F(HostileTest, WhatIsNoSealedMemoryEndsTheLink) {
   ASSERT_TRUE(SendPacket(pair_.diallers_socket.get(), Packet::kChunk, "", 0));
