@@ -16,7 +16,7 @@
 namespace downpour {
 
 inline constexpr uint64_t kDescriptorsPerDialledLink = 4;
-// Files, logs, ZeroMQ's threads, a GPU's driver, who asks for the status.
+// Files, logs, ZeroMQ's threads, a GPU's driver, who asks for the status, and one for each 256 MiB that are shared.
 inline constexpr uint64_t kOwnDescriptors = 128;
 
 uint64_t DescriptorNeed(TaskRole role, const ClusterSpec& cluster);

@@ -49,13 +49,16 @@ absl::StatusOr<std::unique_ptr<SharedDoor>> SharedDoor::Open(SharedArena* arena)
   return std::unique_ptr<SharedDoor>(new SharedDoor(std::move(socket), name, arena));
 }
 
-MemoryDoor SharedDoor::Expect(PeerId whom, Time now) {
+MemoryDoor SharedDoor::Expect(PeerId whom, const std::string& key, Time now) {
   std::erase_if(tickets_, [&](const auto& held) { return held.second.whom == whom || now >= held.second.until; });
-  MemoryDoor told;
-  if (tickets_.size() >= kMostTickets) return told;
-  told = {.address = address_, .ticket = RandomSecret(), .proof = RandomSecret()};
-  tickets_[told.ticket] = {whom, told.proof, now + kPatience};
+  if (tickets_.size() >= kMostTickets) return {};
+  MemoryDoor told = {.address = address_, .ticket = RandomSecret(), .proof = RandomSecret()};
+  tickets_[told.ticket] = {whom, key, told.proof, now + kPatience};
   return told;
+}
+
+void SharedDoor::Forget(PeerId whom) {
+  std::erase_if(tickets_, [whom](const auto& held) { return held.second.whom == whom; });
 }
 
 std::vector<SharedDoor::Guest> SharedDoor::Admit(Time now) {
@@ -71,7 +74,7 @@ std::vector<SharedDoor::Guest> SharedDoor::Admit(Time now) {
     if (ticket != tickets_.end()) {
       if (now < ticket->second.until) {
         std::unique_ptr<SharedLink> link = Welcome(*stranger, ticket->second.proof);
-        if (link != nullptr) guests.push_back({ticket->second.whom, std::move(link)});
+        if (link != nullptr) guests.push_back({ticket->second.whom, ticket->second.key, std::move(link)});
       }
       tickets_.erase(ticket);
     }
@@ -83,6 +86,7 @@ std::vector<SharedDoor::Guest> SharedDoor::Admit(Time now) {
 void SharedDoor::Accept(Time now) {
   for (size_t i = 0; i < kMostStrangers; ++i) {
     UniqueFd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    resting_ = !socket.ok() && errno != EAGAIN;  // the socket would be readable all the time
     if (!socket.ok()) return;
     if (strangers_.size() >= kMostStrangers) strangers_.pop_front();
     strangers_.push_back({std::move(socket), now + kPatience});
@@ -93,12 +97,13 @@ std::unique_ptr<SharedLink> SharedDoor::Welcome(Stranger& stranger, const std::s
   absl::StatusOr<SharedMemory> memory = SharedMemory::Make(SharedLink::kControlBytes, SharedMemory::Others::kWrite);
   if (!memory.ok() || !memory->Reserve(0, SharedLink::kControlBytes).ok()) return nullptr;
   if (!SendPacket(stranger.socket.get(), Packet::kMemory, proof, memory->fd())) return nullptr;
+  memory->CloseDescriptor();
   return std::make_unique<SharedLink>(SharedLink::Side::kListener, std::make_shared<SharedMemory>(*std::move(memory)),
                                       std::move(stranger.socket), arena_);
 }
 
 void SharedDoor::AddTo(std::vector<pollfd>* waited_on) const {
-  waited_on->push_back({socket_.get(), POLLIN, 0});
+  waited_on->push_back({socket_.get(), static_cast<short>(resting_ ? 0 : POLLIN), 0});
   for (const Stranger& stranger : strangers_) waited_on->push_back({stranger.socket.get(), POLLIN, 0});
 }
 

@@ -1,16 +1,17 @@
 // How two processes of one host come to share memory, once an authenticated connection has let one know the other.
 //
-//   ps:     MemoryDoor told = door->Expect(whom, now);         // said over ZeroMQ to whoever asked
+//   ps:     MemoryDoor told = door->Expect(whom, key, now);    // said over ZeroMQ to whoever asked
 //           for (auto& guest : door->Admit(now)) ...guest.whom has guest.link...
 //   worker: auto visit = DoorVisit::Begin(told, now, &arena);
 //           if (auto link = visit->Finish(now)) ...
 //
-// The door is a socket in the host's abstract namespace, whose name, drawn at random, only a peer is told. A peer shows
-// a ticket that lets it in once, within kPatience; the door shows a proof that it is the process that gave the ticket,
-// and hands over the memory that both write. So who may share is decided where it was before, by keys or by who may
-// speak on loopback.
+// The door is a socket in the host's abstract namespace. Its name is drawn at random, so that no process can take it
+// beforehand, and is no secret. A peer shows a ticket, which is one, and which lets it in once, within kPatience. The
+// door shows a proof that it is the process that gave the ticket, and hands over the memory that both write. So who may
+// share is decided where it was before, by keys or by who may speak on loopback.
 //
-// Cost: a descriptor for each guest. Of strangers kMostStrangers wait at a time, for kPatience.
+// Cost: a descriptor for each guest. Of strangers kMostStrangers wait at a time, for kPatience. Without descriptors
+//   those who come wait until the next Admit.
 // Errors: Open: RESOURCE_EXHAUSTED and the like, without which there is no shared memory. A guest that cannot be let in
 //   is sent away; a visit that fails says null for good, as where the other one is in another network namespace.
 // Threads: one.
@@ -45,10 +46,12 @@ class SharedDoor {
 
   static absl::StatusOr<std::unique_ptr<SharedDoor>> Open(SharedArena* arena);
 
-  // A ticket for `whom`. An earlier one of the same is void.
-  MemoryDoor Expect(PeerId whom, Time now);
+  // A ticket for `whom`, whose key is `key`. An earlier one of the same is void.
+  MemoryDoor Expect(PeerId whom, const std::string& key, Time now);
+  void Forget(PeerId whom);  // its ticket is void
   struct Guest {
     PeerId whom{};
+    std::string key;
     std::unique_ptr<SharedLink> link;
   };
   // Those that have shown their tickets. Does not wait.
@@ -59,6 +62,7 @@ class SharedDoor {
  private:
   struct Ticket {
     PeerId whom{};
+    std::string key;
     std::string proof;
     Time until;
   };
@@ -76,6 +80,7 @@ class SharedDoor {
   SharedArena* const arena_;
   std::map<std::string, Ticket> tickets_;
   std::list<Stranger> strangers_;
+  bool resting_ = false;  // since there was no descriptor for who came
 };
 
 class DoorVisit {

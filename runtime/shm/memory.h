@@ -42,9 +42,12 @@ class SharedMemory {
   // Memory for the range, which must be of whole pages. Without it a first touch where there is none left is a signal.
   absl::Status Reserve(size_t offset, size_t bytes) const;
 
+  // Once others have it: what is mapped stays.
+  void CloseDescriptor() { fd_ = UniqueFd(); }
+
   std::byte* data() const { return begin_; }
   size_t size() const { return bytes_; }
-  int fd() const { return fd_.get(); }  // of what was made; -1 of what was mapped
+  int fd() const { return fd_.get(); }  // of what was made; -1 of what was mapped, or once it is closed
 
  private:
   SharedMemory(UniqueFd fd, std::byte* begin, size_t bytes) : fd_(std::move(fd)), begin_(begin), bytes_(bytes) {}

@@ -28,8 +28,7 @@ MemoryDoor SharedPeers::Expect(PeerId peer, const std::string& key, const std::s
     }
     door_ = *std::move(door);
   }
-  keys_[peer] = key;
-  return door_->Expect(peer, now);
+  return door_->Expect(peer, key, now);
 }
 
 void SharedPeers::Visit(PeerId peer, const MemoryDoor& door, Time now) {
@@ -40,7 +39,7 @@ void SharedPeers::Visit(PeerId peer, const MemoryDoor& door, Time now) {
 
 void SharedPeers::Drop(PeerId peer) {
   visits_.erase(peer);
-  keys_.erase(peer);
+  if (door_ != nullptr) door_->Forget(peer);
   const auto found = links_.find(peer);
   if (found == links_.end()) return;
   closed_bytes_in_ += found->second.link->bytes_in();
@@ -67,8 +66,7 @@ std::vector<PeerId> SharedPeers::Tend(Time now) {
   next_look_ = now + kLookEvery;
   if (door_ != nullptr) {
     for (SharedDoor::Guest& guest : door_->Admit(now)) {
-      const auto key = keys_.find(guest.whom);
-      if (key != keys_.end()) Add(guest.whom, std::move(guest.link), std::string(key->second));
+      if (links_.size() < kMostGuests) Add(guest.whom, std::move(guest.link), guest.key);
     }
   }
   for (auto visit = visits_.begin(); visit != visits_.end();) {

@@ -6,7 +6,7 @@
 //   if (SharedLink* link = peers.Find(peer)) link->Send(now, std::move(frames));
 //
 // Order: a peer that is found is one that was there at the last Tend.
-// Cost: Tend is a look at a flag unless something came, or it is time.
+// Cost: Tend is a look at a flag unless something came, or it is time. Memory for kMostGuests.
 // Errors: whoever cannot be shared with is not found, and is spoken to over ZeroMQ.
 // Threads: one.
 // Tests: tests/unit/runtime/shm/peers_test.cc, tests/unit/runtime/zmq/driver_shm_test.cc.
@@ -27,6 +27,9 @@ namespace downpour {
 
 class SharedPeers {
  public:
+  // One that dials anew each time, and keeps what it shared before, gets no more.
+  static constexpr size_t kMostGuests = 1024;
+
   // Null: nothing is shared.
   explicit SharedPeers(SharedArena* arena);
 
@@ -67,7 +70,6 @@ class SharedPeers {
   std::unique_ptr<SharedDoor> door_;  // since somebody asked
   bool door_failed_ = false;
   bool told_ = false;  // people, that something is shared
-  std::map<PeerId, std::string> keys_;  // of those that are expected
   std::map<PeerId, std::unique_ptr<DoorVisit>> visits_;
   std::map<PeerId, Shared> links_;
   bool woken_ = false;  // at the door, or on a visit

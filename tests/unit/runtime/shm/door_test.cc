@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -33,7 +34,7 @@ class SharedDoorTest : public testing::Test {
 };
 
 TEST_F(SharedDoorTest, WhoShowsItsTicketShares) {
-  const MemoryDoor told = door_->Expect(kWorker, kNow);
+  const MemoryDoor told = door_->Expect(kWorker, "key", kNow);
   const auto visit = DoorVisit::Begin(told, kNow, &worker_);
   ASSERT_NE(visit, nullptr);
   EXPECT_EQ(visit->Finish(kNow), nullptr) << "nobody has opened yet";
@@ -41,6 +42,7 @@ TEST_F(SharedDoorTest, WhoShowsItsTicketShares) {
   auto guests = door_->Admit(kNow);
   ASSERT_EQ(guests.size(), 1u);
   EXPECT_EQ(guests[0].whom, kWorker);
+  EXPECT_EQ(guests[0].key, "key");
   const auto link = visit->Finish(kNow);
   ASSERT_NE(link, nullptr);
   ASSERT_EQ(link->Send(kNow, FramesOf({"hello"})), Link::Sending::kSent);
@@ -50,14 +52,14 @@ TEST_F(SharedDoorTest, WhoShowsItsTicketShares) {
 }
 
 TEST_F(SharedDoorTest, ATicketLetsInOnceAndForAWhile) {
-  const MemoryDoor told = door_->Expect(kWorker, kNow);
+  const MemoryDoor told = door_->Expect(kWorker, "key", kNow);
   const auto first = DoorVisit::Begin(told, kNow, &worker_), second = DoorVisit::Begin(told, kNow, &worker_);
   EXPECT_EQ(door_->Admit(kNow).size(), 1u);
   EXPECT_NE(first->Finish(kNow), nullptr);
   EXPECT_EQ(second->Finish(kNow), nullptr);
   EXPECT_TRUE(second->failed());
 
-  const MemoryDoor late = door_->Expect(kWorker, kNow);
+  const MemoryDoor late = door_->Expect(kWorker, "key", kNow);
   const auto visit = DoorVisit::Begin(late, kNow, &worker_);
   EXPECT_TRUE(door_->Admit(kNow + SharedDoor::kPatience).empty());
   EXPECT_EQ(visit->Finish(kNow), nullptr);
@@ -65,14 +67,41 @@ TEST_F(SharedDoorTest, ATicketLetsInOnceAndForAWhile) {
 }
 
 TEST_F(SharedDoorTest, ANewTicketVoidsTheOneBefore) {
-  const MemoryDoor before = door_->Expect(kWorker, kNow);
-  door_->Expect(kWorker, kNow);
+  const MemoryDoor before = door_->Expect(kWorker, "key", kNow);
+  door_->Expect(kWorker, "key", kNow);
   const auto visit = DoorVisit::Begin(before, kNow, &worker_);
   EXPECT_TRUE(door_->Admit(kNow).empty());
 }
 
+TEST_F(SharedDoorTest, WhoIsForgottenIsNotLetIn) {
+  const MemoryDoor told = door_->Expect(kWorker, "key", kNow);
+  const auto visit = DoorVisit::Begin(told, kNow, &worker_);
+  door_->Forget(kWorker);
+  EXPECT_TRUE(door_->Admit(kNow).empty());
+}
+
+// Who comes meanwhile is let in later, and the event loop does not spin until then.
+TEST_F(SharedDoorTest, WithoutDescriptorsItRests) {
+  const auto visit = DoorVisit::Begin(door_->Expect(kWorker, "key", kNow), kNow, &worker_);
+  const auto is_waited_for = [this] {
+    std::vector<pollfd> waits;
+    door_->AddTo(&waits);
+    return poll(waits.data(), waits.size(), 0) > 0;
+  };
+  EXPECT_TRUE(is_waited_for());
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(UniqueFd(dup(0)).get()), .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_TRUE(door_->Admit(kNow).empty());
+  EXPECT_FALSE(is_waited_for());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(door_->Admit(kNow).size(), 1u);
+  EXPECT_NE(visit->Finish(kNow), nullptr);
+}
+
 TEST_F(SharedDoorTest, StrangersAreSentAway) {
-  const std::string name = door_->Expect(kWorker, kNow).address;
+  const std::string name = door_->Expect(kWorker, "key", kNow).address;
   UniqueFd guesses = Dial(name), silent = Dial(name), talks = Dial(name);
   ASSERT_TRUE(SendPacket(guesses.get(), Packet::kTicket, std::string(32, '0')));
   ASSERT_TRUE(SendPacket(talks.get(), Packet::kWake));
@@ -85,7 +114,7 @@ TEST_F(SharedDoorTest, StrangersAreSentAway) {
 }
 
 TEST_F(SharedDoorTest, ACrowdOfStrangersTakesBoundedDescriptorsAndKeepsNobodyOut) {
-  const MemoryDoor told = door_->Expect(kWorker, kNow);
+  const MemoryDoor told = door_->Expect(kWorker, "key", kNow);
   std::vector<UniqueFd> crowd;
   for (size_t i = 0; i < 2 * SharedDoor::kMostStrangers; ++i) {
     crowd.push_back(Dial(told.address));
@@ -98,7 +127,7 @@ TEST_F(SharedDoorTest, ACrowdOfStrangersTakesBoundedDescriptorsAndKeepsNobodyOut
 
 // Somebody took the name of a ps that has died: it cannot show the proof, so it gets nothing.
 TEST_F(SharedDoorTest, WhoCannotProveThatItGaveTheTicketIsNotBelieved) {
-  MemoryDoor told = door_->Expect(kWorker, kNow);
+  MemoryDoor told = door_->Expect(kWorker, "key", kNow);
   told.proof = std::string(32, '1');
   const auto visit = DoorVisit::Begin(told, kNow, &worker_);
   EXPECT_EQ(door_->Admit(kNow).size(), 1u);
@@ -107,7 +136,7 @@ TEST_F(SharedDoorTest, WhoCannotProveThatItGaveTheTicketIsNotBelieved) {
 }
 
 TEST_F(SharedDoorTest, WhereNobodyIsOrNoNameCanBeThereIsNoVisit) {
-  MemoryDoor told = door_->Expect(kWorker, kNow);
+  MemoryDoor told = door_->Expect(kWorker, "key", kNow);
   door_.reset();
   EXPECT_EQ(DoorVisit::Begin(told, kNow, &worker_), nullptr);
   told.address = std::string(5000, 'x');

@@ -57,6 +57,15 @@ TEST_F(SharedPeersTest, OfAnotherHostOrWithoutMemoryIsNoDoor) {
   EXPECT_EQ(without.Question().boot, "");
 }
 
+TEST_F(SharedPeersTest, WhoIsHungUpOnBeforeItComesIsNotLetIn) {
+  SharedPeers ps(&arena_);
+  worker_.Visit(kOurPs, ps.Expect(kGuest, "", worker_.Question().boot, kNow), kNow);
+  ps.Drop(kGuest);
+  Meet(ps);
+  EXPECT_EQ(ps.Find(kGuest), nullptr);
+  EXPECT_EQ(worker_.Find(kOurPs), nullptr);
+}
+
 TEST_F(SharedPeersTest, TheEndOfALinkIsToldOnce) {
   auto ps = std::make_unique<SharedPeers>(&arena_);
   worker_.Visit(kOurPs, ps->Expect(kGuest, "", worker_.Question().boot, kNow), kNow);
