@@ -132,7 +132,7 @@ void ZmqDriver::ServeLink(PeerId id, Link& link) {
     const Link::Receipt receipt = link.Receive(Now(), &frames_);
     if (receipt == Link::Receipt::kNothing) return;
     Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Validate(id, message); });
-    if (links_.Find(id) == nullptr) return;
+    if (links_.Find(id) != &link && shared_.Find(id) != &link) return;
   }
 }
 
@@ -150,16 +150,17 @@ void ZmqDriver::ServeShared() {
   }
 }
 
-// Of a peer that dialled. False: it is heard no more, as over ZeroMQ: a key may be taken away, and a peer be muted.
+// Of a peer that dialled. False: its key was taken away, so it is heard no more, as over ZeroMQ. Its connection may
+// have ended: what it said before counts.
 bool ZmqDriver::ServeGuest(PeerId id, Link& link) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const Link::Receipt receipt = link.Receive(Now(), &frames_);
     if (receipt == Link::Receipt::kNothing) return true;
     speaker_ = shared_.KeyOf(id);
-    const std::string* routing_id = peers_.Find(id);
-    if (routing_id == nullptr || (authenticator_ && !authenticator_->RoleOf(speaker_))) return false;
-    speaking_ = peers_.Spoke(std::string(*routing_id));
-    Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) { return ValidateSpeaker(message, run); });
+    if (authenticator_ && !authenticator_->RoleOf(speaker_)) return false;
+    if (const std::string* routing_id = peers_.Find(id)) peers_.Spoke(std::string(*routing_id));
+    speaking_ = id;
+    Deliver(id, receipt, [this](const Message& message, uint64_t run) { return ValidateSpeaker(message, run); });
     speaking_ = PeerId::kNone;
     if (shared_.Find(id) == nullptr) return true;
   }
