@@ -25,8 +25,8 @@ namespace downpour {
 class SharedBlocks {
  public:
   virtual ~SharedBlocks() = default;
-  virtual bool in_use() const = 0;           // whether somebody reads
-  virtual void* Get(size_t capacity) = 0;    // a power of two; null: there is none to be had
+  virtual bool in_use() const = 0;         // whether somebody reads
+  virtual void* Get(size_t capacity) = 0;  // a power of two; null: there is none to be had
   virtual void Put(void* memory, size_t capacity) = 0;
 };
 
@@ -38,8 +38,8 @@ class Payload {
   static Payload Allocate(size_t bytes);
   static Payload CopyOf(const void* data, size_t bytes);
   static Payload Zeros(size_t bytes);
-  // What will be sent: where there are SharedBlocks in use, those of this host may read it where it lies. Else as
-  // Allocate.
+  // For what will be sent. If SharedBlocks are in use it comes from them, so that peers of this host can read it where
+  // it lies. Else as Allocate.
   static Payload AllocateToSend(size_t bytes);
   // Empty: there are no such blocks to be had. `blocks` outlives all that came from it.
   static Payload AllocateFrom(SharedBlocks& blocks, size_t bytes);
@@ -62,7 +62,7 @@ class Payload {
   bool empty() const { return size_ == 0; }
   absl::Span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Whether this is the only holder of memory that came from Allocate, CopyOf or Zeros.
+  // Whether this is the only holder, of memory that was not adopted.
   bool unique() const;
   std::byte* mutable_data();  // CHECKs unique()
 
