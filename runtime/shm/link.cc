@@ -37,13 +37,14 @@ struct SharedLink::FrameHead {
 struct SharedLink::Control {
   RingWords words[2];
   std::atomic<uint32_t> returned[2][kSlots];  // by slot: the last turn that the receiver has given back
+  std::atomic<uint32_t> parts[2];             // not 0: that side has parted
   alignas(64) std::byte bytes[2][kRingBytes];
 };
 
 SharedLink::SharedLink(Side side, std::shared_ptr<SharedMemory> control, UniqueFd socket, SharedArena* arena)
     : side_(side),
       control_(std::move(control)),
-      socket_(std::move(socket)),
+      socket_(std::make_shared<UniqueFd>(std::move(socket))),
       arena_(*arena),
       shared_(*reinterpret_cast<Control*>(control_->data())),
       writer_(&shared_.words[Other(side)], shared_.bytes[Other(side)], kRingBytes),
@@ -100,7 +101,7 @@ Link::Sending SharedLink::Send(Time, std::vector<Payload>&& frames) {
     if (frame.size() <= kInlineBytes) writer_.Put(frame.data(), frame.size());
   }
   // A full socket has bytes that wake it.
-  if (writer_.Publish()) SendPacket(socket_.get(), Packet::kWake);
+  if (writer_.Publish()) SendPacket(socket_->get(), Packet::kWake);
   return Sending::kSent;
 }
 
@@ -121,7 +122,7 @@ bool SharedLink::Refer(const Payload& frame, Payload* placed, FrameHead* head) {
 
 bool SharedLink::HandOverChunks(uint32_t last) {
   for (; chunks_handed_ <= last; ++chunks_handed_) {
-    if (!SendPacket(socket_.get(), Packet::kChunk, "", arena_.fd(chunks_handed_))) return false;
+    if (!SendPacket(socket_->get(), Packet::kChunk, "", arena_.fd(chunks_handed_))) return false;
   }
   return true;
 }
@@ -151,8 +152,11 @@ Link::Receipt SharedLink::Receive(Time, std::vector<Payload>* frames) {
   if (std::exchange(asked_, false) && !reader_.TakeBackWish()) readable_ = true;
   if (std::exchange(readable_, false)) ReadSocket();
   if (broken_) return Receipt::kNothing;
+  // Before the ring is looked at: what was said last lies there by then.
+  const bool parts = shared_.parts[Other(side_)].load(std::memory_order_acquire) != 0;
   const RingReader::Found found = reader_.Next(&record_);
   empty_ = found == RingReader::Found::kNothing;
+  gone_ |= empty_ && parts;
   if (empty_) return Receipt::kNothing;
   if (found == RingReader::Found::kBroken || !ReadRecord(frames)) {
     broken_ = true;
@@ -200,10 +204,23 @@ bool SharedLink::ReadFrame(const FrameHead& head, size_t* inline_at, Payload* fr
     returned.store(head.turn, std::memory_order_release);
     return true;
   }
-  *frame = Payload::Adopt(data, head.bytes, [chunk, control = control_, &returned, turn = head.turn] {
+  *frame = Payload::Adopt(data, head.bytes, [chunk, control = control_, socket = socket_, &returned, turn = head.turn] {
     returned.store(turn, std::memory_order_release);
   });
   return true;
+}
+
+// ---- Its end --------------------------------------------------------------------------------------------------------
+
+void SharedLink::Part() {
+  shared_.parts[Index(side_)].store(1, std::memory_order_seq_cst);
+  SendPacket(socket_->get(), Packet::kWake);
+}
+
+bool SharedLink::HasParted() {
+  TakeBack(lent_.size());
+  ReadSocket();
+  return closed_ || lent_.empty();
 }
 
 bool SharedLink::Drained() {
@@ -213,10 +230,10 @@ bool SharedLink::Drained() {
 }
 
 void SharedLink::ReadSocket() {
-  for (size_t i = 0; i < kPacketsAtATime && !gone_; ++i) {
-    ReceivedPacket packet = ReceivePacket(socket_.get());
+  for (size_t i = 0; i < kPacketsAtATime && !closed_; ++i) {
+    ReceivedPacket packet = ReceivePacket(socket_->get());
     if (packet.kind == Packet::kNone) return;
-    if (packet.kind == Packet::kEnd) gone_ = true;
+    if (packet.kind == Packet::kEnd) closed_ = gone_ = true;
     if (packet.kind == Packet::kChunk) TakeChunk(std::move(packet.fd));
   }
 }

@@ -11,7 +11,11 @@
 // A socket beside the memory carries what needs the kernel: the descriptors of chunks, a byte to wake a peer that
 // waits, and the news that it is gone.
 //
-// Order: as Link. What a peer said before it went is received, if it was whole.
+// Both may live on when a link ends, as where a key is taken away. So whoever ends it parts: it tells the other, and
+// keeps what it lent as it is until that was given back. What was read in place holds the socket, too: once a socket is
+// closed, nothing is read any more.
+//
+// Order: as Link. What a peer said before it went, or parted, is received, if it was whole.
 // Cost: no system call while both are busy; one for whoever wakes the other.
 // Errors: kBusy where a message does not fit now: it can go another way. After a peer that broke the rules, or went,
 //   nothing is sent and ended() is true once all is received.
@@ -53,7 +57,7 @@ class SharedLink : public Link {
   Receipt Receive(Time now, std::vector<Payload>* frames) override;
   Sending Send(Time now, std::vector<Payload>&& frames) override;
   bool Drained() override;
-  int fd() const override { return socket_.get(); }
+  int fd() const override { return socket_->get(); }
   uint64_t bytes_in() const override { return bytes_in_; }
   uint64_t bytes_out() const override { return bytes_out_; }
 
@@ -61,6 +65,11 @@ class SharedLink : public Link {
   void NoteReadable() { readable_ = true; }
   bool ended() const { return broken_ || (gone_ && empty_); }
   bool broken() const { return broken_; }  // it broke the rules
+
+  // Nothing is said or heard any more. The link must stay until HasParted: else what was lent would be written to while
+  // the peer reads it.
+  void Part();
+  bool HasParted();
 
  private:
   struct FrameHead;
@@ -79,7 +88,7 @@ class SharedLink : public Link {
 
   const Side side_;
   const std::shared_ptr<SharedMemory> control_;
-  UniqueFd socket_;
+  const std::shared_ptr<UniqueFd> socket_;  // as long as something is read in place
   SharedArena& arena_;
   Control& shared_;
   RingWriter writer_;
@@ -98,7 +107,8 @@ class SharedLink : public Link {
   uint64_t bytes_out_ = 0;
   bool asked_ = false;     // to be woken
   bool readable_ = false;  // the socket
-  bool gone_ = false;
+  bool gone_ = false;      // the peer says no more than what is in the ring
+  bool closed_ = false;    // nor does it read anything
   bool broken_ = false;
   bool empty_ = false;  // the ring, when it was last looked at
 };

@@ -42,9 +42,20 @@ void SharedPeers::Drop(PeerId peer) {
   if (door_ != nullptr) door_->Forget(peer);
   const auto found = links_.find(peer);
   if (found == links_.end()) return;
-  closed_bytes_in_ += found->second.link->bytes_in();
-  closed_bytes_out_ += found->second.link->bytes_out();
+  std::unique_ptr<SharedLink> link = std::move(found->second.link);
   links_.erase(found);
+  closed_bytes_in_ += link->bytes_in();
+  closed_bytes_out_ += link->bytes_out();
+  link->Part();
+  if (link->HasParted()) return;
+  if (parting_.size() == kMostParting) parting_.pop_front();  // a peer that never gives back has only itself to blame
+  parting_.push_back(std::move(link));
+}
+
+// A thread of this process may still compute, and would write over what was lent: that stays until the process ends.
+SharedPeers::~SharedPeers() {
+  while (!links_.empty()) Drop(links_.begin()->first);
+  for (std::unique_ptr<SharedLink>& link : parting_) static_cast<void>(link.release());
 }
 
 void SharedPeers::Add(PeerId peer, std::unique_ptr<SharedLink> link, const std::string& key) {
@@ -64,6 +75,7 @@ std::vector<PeerId> SharedPeers::Tend(Time now) {
   for (const PeerId peer : ended) Drop(peer);
   if (!std::exchange(woken_, false) && now < next_look_) return ended;
   next_look_ = now + kLookEvery;
+  std::erase_if(parting_, [](const auto& link) { return link->HasParted(); });
   if (door_ != nullptr) {
     for (SharedDoor::Guest& guest : door_->Admit(now)) {
       if (links_.size() < kMostGuests) Add(guest.whom, std::move(guest.link), guest.key);

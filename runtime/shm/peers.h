@@ -14,6 +14,7 @@
 
 #include <poll.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,9 +30,12 @@ class SharedPeers {
  public:
   // One that dials anew each time, and keeps what it shared before, gets no more.
   static constexpr size_t kMostGuests = 1024;
+  static constexpr size_t kMostParting = 64;  // that still read what they were lent
 
   // Null: nothing is shared.
   explicit SharedPeers(SharedArena* arena);
+  SharedPeers(const SharedPeers&) = delete;
+  ~SharedPeers();
 
   // What to say to a peer that dialled and asks, whose key is `key` (empty: there are none): a door, or none, unless it
   // is of this `boot` of the host.
@@ -72,6 +76,7 @@ class SharedPeers {
   bool told_ = false;  // people, that something is shared
   std::map<PeerId, std::unique_ptr<DoorVisit>> visits_;
   std::map<PeerId, Shared> links_;
+  std::deque<std::unique_ptr<SharedLink>> parting_;
   bool woken_ = false;  // at the door, or on a visit
   Time next_look_{};
   uint64_t closed_bytes_in_ = 0;

@@ -95,6 +95,75 @@ TEST(SharedLinkTest, AReaderMayHoldWhatItReadBeyondTheLinksEnd) {
   EXPECT_EQ(TextsOf(read), std::vector<std::string>{kLarge});
 }
 
+// Two blocks, since one that was given back would be the first to be used again.
+void WriteOver(SharedArena& arena) {
+  std::vector<Payload> others;
+  for (int i = 0; i < 2; ++i) {
+    others.push_back(Payload::AllocateFrom(arena, 1 << 20));
+    others.back().mutable_as<int>()[0] = 2;
+  }
+}
+
+Payload MegabyteOf(SharedArena& arena, int number) {
+  Payload payload = Payload::AllocateFrom(arena, 1 << 20);
+  payload.mutable_as<int>()[0] = number;
+  return payload;
+}
+
+TEST(SharedLinkTest, WhoPartsKeepsWhatItsPeerReads) {
+  SharedPair pair;
+  ASSERT_EQ(pair.listener().Send(kNow, {MegabyteOf(pair.listeners_arena, 1)}), Sending::kSent);
+  pair.dialler().NoteReadable();
+  std::vector<Payload> read;
+  ASSERT_EQ(pair.dialler().Receive(kNow, &read), Receipt::kMessage);
+  pair.listener().Part();
+  EXPECT_FALSE(pair.listener().HasParted());
+  WriteOver(pair.listeners_arena);
+  EXPECT_EQ(read[0].as<int>()[0], 1);
+  EXPECT_TRUE(Next(pair.dialler()).empty());
+  EXPECT_TRUE(pair.dialler().ended()) << "it was told";
+  EXPECT_EQ(pair.dialler().Send(kNow, FramesOf({"late"})), Sending::kGone);
+  pair.dialled.reset();
+  EXPECT_FALSE(pair.listener().HasParted()) << "it still reads";
+  read.clear();
+  EXPECT_TRUE(pair.listener().HasParted());
+}
+
+TEST(SharedLinkTest, WhoseReadingEndedByItsDeathNeedsNothingAnyMore) {
+  SharedPair pair;
+  ASSERT_EQ(pair.listener().Send(kNow, {MegabyteOf(pair.listeners_arena, 1)}), Sending::kSent);
+  pair.listener().Part();
+  EXPECT_FALSE(pair.listener().HasParted());
+  pair.diallers_socket = UniqueFd();
+  EXPECT_TRUE(pair.listener().HasParted());
+}
+
+TEST(SharedLinkTest, WhatWasUnreadWhenItsSenderPartedIsReadAsItWas) {
+  SharedPair pair;
+  pair.listener();
+  ASSERT_EQ(pair.dialler().Send(kNow, {MegabyteOf(pair.diallers_arena, 1)}), Sending::kSent);
+  pair.dialler().Part();
+  EXPECT_FALSE(pair.dialler().HasParted());
+  WriteOver(pair.diallers_arena);
+  pair.listener().NoteReadable();
+  std::vector<Payload> read;
+  ASSERT_EQ(pair.listener().Receive(kNow, &read), Receipt::kMessage);
+  EXPECT_EQ(read[0].as<int>()[0], 1);
+  EXPECT_FALSE(pair.listener().ended()) << "there may be more";
+  EXPECT_TRUE(Next(pair.listener()).empty());
+  EXPECT_TRUE(pair.listener().ended());
+  EXPECT_TRUE(pair.dialler().HasParted());
+}
+
+TEST(SharedLinkTest, APeerThatWaitsIsWokenByAParting) {
+  SharedPair pair;
+  pair.dialler();
+  ASSERT_TRUE(pair.listener().Drained());
+  pair.dialler().Part();
+  pollfd waits = {pair.listener().fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&waits, 1, 0), 1);
+}
+
 TEST(SharedLinkTest, WhatAPeerSaidBeforeItWentIsHeard) {
   SharedPair pair;
   pair.listener();
@@ -178,7 +247,7 @@ class HostileTest : public testing::Test {
     writer.Publish();
   }
   std::byte* BytesOfRing() {  // of what goes to the listener: behind the words and what is given back
-    const size_t before = 2 * sizeof(RingWords) + 2 * SharedLink::kSlots * sizeof(uint32_t);
+    const size_t before = 2 * sizeof(RingWords) + 2 * SharedLink::kSlots * sizeof(uint32_t) + 64;
     return pair_.diallers_memory->data() + before;
   }
   bool Breaks() {

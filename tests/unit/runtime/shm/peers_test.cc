@@ -80,6 +80,24 @@ TEST_F(SharedPeersTest, TheEndOfALinkIsToldOnce) {
   EXPECT_THAT(Look(worker_), IsEmpty());
 }
 
+TEST_F(SharedPeersTest, WhoIsDroppedReadsOnWhatItWasLent) {
+  SharedPeers ps(&arena_);
+  worker_.Visit(kOurPs, ps.Expect(kGuest, "", worker_.Question().boot, kNow), kNow);
+  Meet(ps);
+  Payload values = Payload::AllocateFrom(arena_, 1 << 20);
+  values.mutable_as<int>()[0] = 1;
+  ASSERT_EQ(ps.Find(kGuest)->Send(kNow, {std::move(values)}), Link::Sending::kSent);
+  std::vector<Payload> read;
+  ASSERT_EQ(worker_.Find(kOurPs)->Receive(kNow, &read), Link::Receipt::kMessage);
+  ps.Drop(kGuest);
+  std::vector<Payload> others;
+  for (int i = 0; i < 2; ++i) {
+    others.push_back(Payload::AllocateFrom(arena_, 1 << 20));
+    others.back().mutable_as<int>()[0] = 2;
+  }
+  EXPECT_EQ(read[0].as<int>()[0], 1);
+}
+
 // A process that was stopped sees the end of one ps and the door of the next at once.
 TEST_F(SharedPeersTest, TheNextOneTakesThePlaceOfOneWhoseEndWasNotSeen) {
   auto ps = std::make_unique<SharedPeers>(&arena_);
