@@ -127,7 +127,7 @@ class CsvRecordFile final : public RecordFile {
     if (std::find(layout_.first.begin(), layout_.first.end(), name) == layout_.first.end()) {
       return NoSuchField(name_, name, layout_.fields);
     }
-    return absl::NotFoundError(absl::StrCat(name_, " has '", OneLine(name, kShown),
+    return absl::InvalidArgumentError(absl::StrCat(name_, " has '", OneLine(name, kShown),
                                             "' in its first record, which was not taken for the fields' names; if it "
                                             "has them, say data.header: true"));
   }

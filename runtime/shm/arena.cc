@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
+
+#include "absl/strings/numbers.h"
 
 namespace downpour {
 
@@ -19,7 +20,8 @@ SharedArena& SharedArena::OfThisProcess() {
 
 bool SharedArena::IsWanted() {
   const char* const wish = std::getenv("DOWNPOUR_SHARE_MEMORY");
-  return wish == nullptr || std::string_view(wish) != "0";
+  bool is_wanted = true;  // as absl's flags take a word: 0, false, no, n, f
+  return wish == nullptr || !absl::SimpleAtob(wish, &is_wanted) || is_wanted;
 }
 
 std::optional<SharedArena::Place> SharedArena::Find(const Payload& payload) const {

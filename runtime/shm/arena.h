@@ -37,7 +37,7 @@ class SharedArena : public SharedBlocks {
 
   // The one from which this process sends. Never destroyed: payloads may be dropped while the process exits.
   static SharedArena& OfThisProcess();
-  // Unless DOWNPOUR_SHARE_MEMORY=0 is in the environment.
+  // Unless DOWNPOUR_SHARE_MEMORY=0, or another word for no, is in the environment.
   static bool IsWanted();
 
   // Where a peer finds something, once it has the chunk.

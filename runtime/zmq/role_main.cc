@@ -132,7 +132,13 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
     });
   }
   if (trace->has_value()) world.trace = &**trace;
-  if (self != PeerRole::kChief && absl::GetFlag(FLAGS_share_memory)) world.memory = &SharedArena::OfThisProcess();
+  if (self != PeerRole::kChief) {
+    if (absl::GetFlag(FLAGS_share_memory)) {
+      world.memory = &SharedArena::OfThisProcess();
+    } else {
+      LogInfo("shares no memory with processes of this host, since --share_memory is false");
+    }
+  }
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open(
       {.listen = listen, .chief = chief, .keys = flags->keys, .keys_folder = flags->keys_folder}, world);
   if (!driver.ok()) return EndMain(driver.status());

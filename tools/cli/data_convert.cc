@@ -1,8 +1,12 @@
 #include "tools/cli/data_convert.h"
 
+#include <fcntl.h>
 #include <simdjson.h>
+#include <sys/file.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -22,6 +26,7 @@
 #include "data/row_groups.h"
 #include "data/set_files.h"
 #include "job/data_formats.h"
+#include "runtime/posix/fd.h"
 #include "schema/text.h"
 #include "tools/cli/field_survey.h"
 #include "tools/cli/packed_file.h"
@@ -71,10 +76,7 @@ class Conversion {
     if (absl::Status status = MakeFolder(); !status.ok()) return status;
     if (absl::Status status = is_copied_ ? Copy() : Encode(); !status.ok()) return status;
     if (absl::Status status = EndPart(); !status.ok()) return status;
-    for (const auto& part : parts_) {
-      if (absl::Status status = part->Publish(); !status.ok()) return Withdrawn(status);
-      published_.push_back(part->path());
-    }
+    if (absl::Status status = Publish(); !status.ok()) return status;
     return std::move(converted_);
   }
 
@@ -88,6 +90,7 @@ class Conversion {
   absl::Status CheckFormat();
   absl::Status CheckField(const std::string& name, const FieldSurvey& survey);
   absl::Status MakeFolder();
+  absl::Status Publish();
   absl::Status Copy();
   absl::Status Encode();
   absl::Status LeaveOut(const std::string& place, const absl::Status& why);
@@ -104,6 +107,7 @@ class Conversion {
   bool is_copied_ = false;  // record for record
   std::vector<std::string> names_;
   std::vector<FieldSurvey> surveys_;
+  UniqueFd lock_;  // of the folder: nobody else writes there
   std::vector<std::unique_ptr<PackedFile>> parts_;
   std::vector<std::string> published_;
   bool is_open_ = false;  // the last of them
@@ -290,13 +294,35 @@ absl::Status Conversion::MakeFolder() {
   std::error_code error;
   fs::create_directories(options_.folder, error);
   if (error) return absl::ErrnoToStatus(error.value(), "cannot make " + options_.folder);
+  lock_ = UniqueFd(open(options_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock_.ok() && flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::AlreadyExistsError(options_.folder + ": another `data convert` writes there now; name another folder");
+  }
+  std::vector<fs::path> abandoned;  // by one that was stopped
   for (fs::directory_iterator at(options_.folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
+    if (PackedFile::IsDraft(name) && name.starts_with(absl::StrCat(".", kPart))) abandoned.push_back(at->path());
     if (!std::string_view(name).starts_with(kPart)) continue;
     return absl::AlreadyExistsError(
         absl::StrCat(at->path().string(), " is there already; name another folder, or remove it"));
   }
+  for (const fs::path& draft : abandoned) fs::remove(draft, error);
   return error ? absl::ErrnoToStatus(error.value(), "cannot read " + options_.folder) : absl::OkStatus();
+}
+
+// All or none: whoever is stopped here would leave some, and a pattern would find these.
+absl::Status Conversion::Publish() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  absl::Status status;
+  for (const auto& part : parts_) {
+    if (status = part->Publish(); !status.ok()) break;
+    published_.push_back(part->path());
+  }
+  if (!status.ok()) status = Withdrawn(status);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
 }
 
 absl::Status Conversion::AddRecord(std::string_view bytes, const std::string& header) {

@@ -10,7 +10,7 @@
 // Cost: two passes, three of JSON lines and TFRecord, whose records name their fields; memory of a record, of what was
 //   seen of each field, and of a group of Parquet.
 // Errors: those of reading, with file and place; INVALID_ARGUMENT for what the format cannot hold, with its place;
-//   ALREADY_EXISTS where the folder has parts; those of PackedFile. No part is left then.
+//   ALREADY_EXISTS where the folder has parts, or another one writes there; those of PackedFile. No part is left then.
 // Tests: tests/unit/tools/cli/data_convert_test.cc, tests/process/test_data_convert.py.
 #pragma once
 

@@ -25,6 +25,8 @@ std::string DraftOf(const std::string& path) {
 
 }  // namespace
 
+bool PackedFile::IsDraft(std::string_view name) { return name.starts_with('.') && name.ends_with(".part"); }
+
 PackedFile::PackedFile(const std::string& path, Packing packing)
     : path_(path), draft_(DraftOf(path)), packing_(packing), zstd_(nullptr, &ZSTD_freeCCtx) {}
 

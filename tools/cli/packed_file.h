@@ -31,6 +31,9 @@ namespace downpour {
 
 class PackedFile {
  public:
+  // Whether it is a hidden name, without its folder.
+  static bool IsDraft(std::string_view name);
+
   PackedFile(const std::string& path, Packing packing);
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;

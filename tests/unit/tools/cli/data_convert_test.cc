@@ -1,6 +1,8 @@
 // `downpour data convert`: what stands in a file stands in the other one, and what cannot is said before.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <array>
 #include <cmath>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/posix/fd.h"
 #include "tests/unit/data/example_text.h"
 #include "tests/unit/data/packed.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
@@ -168,10 +171,17 @@ TEST_F(DataConvertTest, NothingIsOverwritten) {
   const std::vector<std::string> again = {"data", "convert", dir_ + "/file", "--to", "jsonl", "--out", dir_ + "/out"};
   EXPECT_THAT(RunDownpour(again).err, HasSubstr("out/part-00000.csv is there already; name another folder"));
   std::filesystem::remove(dir_ + "/out/part-00000.csv");
-  PutFile(dir_ + "/out/.part-00000.jsonl.part", "");
-  EXPECT_THAT(RunDownpour(again).err, HasSubstr("somebody writes it now, or was stopped"));
-  EXPECT_TRUE(std::filesystem::exists(dir_ + "/out/.part-00000.jsonl.part")) << "it is another's";
-  EXPECT_FALSE(std::filesystem::exists(dir_ + "/out/part-00000.jsonl"));
+  PutFile(dir_ + "/out/.part-00000.jsonl.part", "half");
+  {
+    const UniqueFd other(open((dir_ + "/out").c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+    EXPECT_THAT(RunDownpour(again).err, HasSubstr("another `data convert` writes there now"));
+    EXPECT_TRUE(std::filesystem::exists(dir_ + "/out/.part-00000.jsonl.part")) << "it is another's";
+  }
+  PutFile(dir_ + "/out/.part-00007.csv.gz.part", "half");
+  EXPECT_EQ(RunDownpour(again).code, kExitDone) << "what was abandoned gives way";
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/out/part-00000.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/out/.part-00007.csv.gz.part"));
   EXPECT_THAT(Convert("", "csv", {"--format", "jsonl"}).err, HasSubstr("the sources have no records"));
 }
 
