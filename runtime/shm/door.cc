@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/posix/process.h"
+#include "runtime/shm/closing.h"
 #include "runtime/shm/packet.h"
 
 namespace downpour {
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<SharedDoor>> SharedDoor::Open(SharedArena* arena)
 
 MemoryDoor SharedDoor::Expect(PeerId whom, const std::string& key, Time now) {
   std::erase_if(tickets_, [&](const auto& held) { return held.second.whom == whom || now >= held.second.until; });
-  if (tickets_.size() >= kMostTickets) return {};
+  if (tickets_.size() >= kMostTickets || TooManyWaitToBeClosed()) return {};
   MemoryDoor told = {.address = address_, .ticket = RandomSecret(), .proof = RandomSecret()};
   tickets_[told.ticket] = {whom, key, told.proof, now + kPatience};
   return told;
@@ -64,8 +65,9 @@ void SharedDoor::Forget(PeerId whom) {
 std::vector<SharedDoor::Guest> SharedDoor::Admit(Time now) {
   Accept(now);
   std::vector<Guest> guests;
-  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-    const ReceivedPacket packet = ReceivePacket(stranger->socket.get());
+  for (auto stranger = strangers_.begin(); stranger != strangers_.end() && !TooManyWaitToBeClosed();) {
+    ReceivedPacket packet = ReceivePacket(stranger->socket.get());
+    CloseElsewhere(std::move(packet.fd));
     if (packet.kind == Packet::kNone && now < stranger->until) {
       ++stranger;
       continue;
@@ -78,17 +80,23 @@ std::vector<SharedDoor::Guest> SharedDoor::Admit(Time now) {
       }
       tickets_.erase(ticket);
     }
+    EndElsewhere(std::move(stranger->socket));
     stranger = strangers_.erase(stranger);
   }
   return guests;
 }
 
+// Where nobody can be let in the door rests until the next look: to wait on it would be to spin.
 void SharedDoor::Accept(Time now) {
-  for (size_t i = 0; i < kMostStrangers; ++i) {
+  resting_ = TooManyWaitToBeClosed();
+  for (size_t i = 0; i < kMostStrangers && !resting_; ++i) {
     UniqueFd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    resting_ = !socket.ok() && errno != EAGAIN;  // the socket would be readable all the time
+    resting_ = !socket.ok() && errno != EAGAIN;
     if (!socket.ok()) return;
-    if (strangers_.size() >= kMostStrangers) strangers_.pop_front();
+    if (strangers_.size() >= kMostStrangers) {
+      EndElsewhere(std::move(strangers_.front().socket));
+      strangers_.pop_front();
+    }
     strangers_.push_back({std::move(socket), now + kPatience});
   }
 }
@@ -103,8 +111,8 @@ std::unique_ptr<SharedLink> SharedDoor::Welcome(Stranger& stranger, const std::s
 }
 
 void SharedDoor::AddTo(std::vector<pollfd>* waited_on) const {
-  waited_on->push_back({socket_.get(), static_cast<short>(resting_ ? 0 : POLLIN), 0});
-  for (const Stranger& stranger : strangers_) waited_on->push_back({stranger.socket.get(), POLLIN, 0});
+  waited_on->push_back({resting_ ? -1 : socket_.get(), POLLIN, 0});
+  for (const Stranger& stranger : strangers_) waited_on->push_back({resting_ ? -1 : stranger.socket.get(), POLLIN, 0});
 }
 
 std::unique_ptr<DoorVisit> DoorVisit::Begin(const MemoryDoor& door, Time now, SharedArena* arena) {
@@ -118,12 +126,17 @@ std::unique_ptr<DoorVisit> DoorVisit::Begin(const MemoryDoor& door, Time now, Sh
   return std::unique_ptr<DoorVisit>(new DoorVisit(std::move(socket), door.proof, now + SharedDoor::kPatience, arena));
 }
 
+DoorVisit::~DoorVisit() { EndElsewhere(std::move(socket_)); }
+
 std::unique_ptr<SharedLink> DoorVisit::Finish(Time now) {
   if (failed_) return nullptr;
   ReceivedPacket packet = ReceivePacket(socket_.get());
   if (packet.kind == Packet::kNone && now < until_) return nullptr;
   failed_ = true;
-  if (packet.kind != Packet::kMemory || packet.text != proof_) return nullptr;
+  if (packet.kind != Packet::kMemory || packet.text != proof_) {
+    CloseElsewhere(std::move(packet.fd));
+    return nullptr;
+  }
   absl::StatusOr<SharedMemory> memory =
       SharedMemory::Map(std::move(packet.fd), SharedLink::kControlBytes, SharedMemory::Others::kWrite);
   if (!memory.ok()) return nullptr;

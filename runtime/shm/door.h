@@ -11,7 +11,8 @@
 // share is decided where it was before, by keys or by who may speak on loopback.
 //
 // Cost: a descriptor for each guest. Of strangers kMostStrangers wait at a time, for kPatience. Without descriptors
-//   those who come wait until the next Admit.
+//   those who come wait until the next Admit. What strangers pass is closed elsewhere (closing.h): where too much of it
+//   does not close, nobody is let in meanwhile.
 // Errors: Open: RESOURCE_EXHAUSTED and the like, without which there is no shared memory. A guest that cannot be let in
 //   is sent away; a visit that fails says null for good, as where the other one is in another network namespace.
 // Threads: one.
@@ -80,13 +81,16 @@ class SharedDoor {
   SharedArena* const arena_;
   std::map<std::string, Ticket> tickets_;
   std::list<Stranger> strangers_;
-  bool resting_ = false;  // since there was no descriptor for who came
+  bool resting_ = false;  // nobody can be let in
 };
 
 class DoorVisit {
  public:
   // Null: nobody is there.
   static std::unique_ptr<DoorVisit> Begin(const MemoryDoor& door, Time now, SharedArena* arena);
+
+  ~DoorVisit();
+  DoorVisit(const DoorVisit&) = delete;
 
   // Once: the link. Does not wait.
   std::unique_ptr<SharedLink> Finish(Time now);

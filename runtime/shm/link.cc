@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/shm/closing.h"
 #include "runtime/shm/packet.h"
 #include "schema/limits.h"
 
@@ -20,6 +21,14 @@ constexpr uint32_t kInline = UINT32_MAX;  // in place of a chunk: the bytes foll
 constexpr size_t kPacketsAtATime = SharedArena::kMostChunks + 16;
 
 size_t Index(SharedLink::Side side) { return side == SharedLink::Side::kListener ? 0 : 1; }
+// The peer may have passed what does not close.
+std::shared_ptr<UniqueFd> EndedElsewhere(UniqueFd socket) {
+  return {new UniqueFd(std::move(socket)), [](UniqueFd* last) {
+            EndElsewhere(std::move(*last));
+            delete last;
+          }};
+}
+
 size_t Other(SharedLink::Side side) { return 1 - Index(side); }
 
 }  // namespace
@@ -44,7 +53,7 @@ struct SharedLink::Control {
 SharedLink::SharedLink(Side side, std::shared_ptr<SharedMemory> control, UniqueFd socket, SharedArena* arena)
     : side_(side),
       control_(std::move(control)),
-      socket_(std::make_shared<UniqueFd>(std::move(socket))),
+      socket_(EndedElsewhere(std::move(socket))),
       arena_(*arena),
       shared_(*reinterpret_cast<Control*>(control_->data())),
       writer_(&shared_.words[Other(side)], shared_.bytes[Other(side)], kRingBytes),
@@ -234,15 +243,18 @@ void SharedLink::ReadSocket() {
     ReceivedPacket packet = ReceivePacket(socket_->get());
     if (packet.kind == Packet::kNone) return;
     if (packet.kind == Packet::kEnd) closed_ = gone_ = true;
-    if (packet.kind == Packet::kChunk) TakeChunk(std::move(packet.fd));
+    if (packet.kind == Packet::kChunk && chunks_.size() < SharedArena::kMostChunks) {
+      TakeChunk(std::move(packet.fd));
+    } else {
+      broken_ |= packet.kind == Packet::kChunk;
+      CloseElsewhere(std::move(packet.fd));
+    }
   }
 }
 
 void SharedLink::TakeChunk(UniqueFd fd) {
-  absl::StatusOr<SharedMemory> chunk = absl::ResourceExhaustedError("more chunks than a peer may have");
-  if (chunks_.size() < SharedArena::kMostChunks) {
-    chunk = SharedMemory::Map(std::move(fd), SharedArena::kChunkBytes, SharedMemory::Others::kRead);
-  }
+  absl::StatusOr<SharedMemory> chunk =
+      SharedMemory::Map(std::move(fd), SharedArena::kChunkBytes, SharedMemory::Others::kRead);
   if (!chunk.ok()) {
     LOG(WARNING) << chunk.status().message();
     broken_ = true;

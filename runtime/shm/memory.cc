@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/shm/closing.h"
 
 namespace downpour {
 namespace {
@@ -66,6 +67,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Make(size_t bytes, Others others) {
 
 absl::StatusOr<SharedMemory> SharedMemory::Map(UniqueFd fd, size_t bytes, Others others) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0) CloseElsewhere(std::move(fd));  // no memory: what it is only its sender knows
   struct stat file {};
   if (seals < 0 || (seals & kSize) != kSize || fstat(fd.get(), &file) != 0 ||
       file.st_size != static_cast<off_t>(bytes)) {

@@ -6,14 +6,17 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/shm/closing.h"
+
 namespace downpour {
 namespace {
 
 constexpr size_t kMostText = 64;
+constexpr size_t kMostDescriptors = 253;  // of a packet, to the kernel: what does not fit it closes, which may wait
 
 bool IsKind(char kind) { return std::string_view("wctm").find(kind) != std::string_view::npos; }
 
-// The first one. There is room for a second one, too, since the kernel rounds up.
+// The first one. Whoever sends more is none of ours.
 UniqueFd TakeDescriptor(msghdr& message) {
   UniqueFd first;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
@@ -22,7 +25,11 @@ UniqueFd TakeDescriptor(msghdr& message) {
     int fd = -1;
     std::memcpy(&fd, reinterpret_cast<const char*>(head) + at, sizeof(fd));
     UniqueFd taken(fd);
-    if (!first.ok()) first = std::move(taken);
+    if (!first.ok()) {
+      first = std::move(taken);
+    } else {
+      CloseElsewhere(std::move(taken));
+    }
   }
   return first;
 }
@@ -54,7 +61,7 @@ bool SendPacket(int socket, Packet kind, std::string_view text, int fd) {
 ReceivedPacket ReceivePacket(int socket) {
   char bytes[1 + kMostText];
   iovec part = {bytes, sizeof(bytes)};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))];
+  alignas(cmsghdr) char space[CMSG_SPACE(kMostDescriptors * sizeof(int))];
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;

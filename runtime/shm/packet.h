@@ -24,7 +24,7 @@ enum class Packet : char {
 struct ReceivedPacket {
   Packet kind = Packet::kNone;
   std::string text = {};
-  UniqueFd fd = {};
+  UniqueFd fd = {};  // of whoever sent it: close() may wait (closing.h)
 };
 
 // Neither waits.

@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <thread>
 
 #include "tests/unit/runtime/shm/shared_pair.h"
 
@@ -123,6 +128,61 @@ TEST_F(SharedDoorTest, ACrowdOfStrangersTakesBoundedDescriptorsAndKeepsNobodyOut
   EXPECT_LE(door_->descriptors(), 1 + SharedDoor::kMostStrangers);
   const auto visit = DoorVisit::Begin(told, kNow, &worker_);
   EXPECT_EQ(door_->Admit(kNow).size(), 1u);
+}
+
+// Its close() waits for as long as the sender likes, who is nobody.
+TEST_F(SharedDoorTest, WhatAStrangerPassesHoldsNobodyUp) {
+  const MemoryDoor told = door_->Expect(kWorker, "", kNow);
+  UniqueFd stranger = Dial(told.address), crowd = Dial(told.address);
+  UniqueFd listens(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), reads;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  auto* const at = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(listens.get(), at, bytes), 0);
+  ASSERT_EQ(listen(listens.get(), 1), 0);
+  ASSERT_EQ(getsockname(listens.get(), at, &bytes), 0);
+  std::vector<UniqueFd> lingering;
+  for (int i = 0; i < 2; ++i) {
+    lingering.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int socket = lingering.back().get();
+    ASSERT_EQ(connect(socket, at, bytes), 0);
+    const std::string much(1 << 20, 'x');
+    while (send(socket, much.data(), much.size(), MSG_DONTWAIT) > 0) {
+    }
+    const linger waits{.l_onoff = 1, .l_linger = 3600};
+    ASSERT_EQ(setsockopt(socket, SOL_SOCKET, SO_LINGER, &waits, sizeof(waits)), 0);
+  }
+  ASSERT_TRUE(SendPacket(stranger.get(), Packet::kTicket, std::string(32, '0'), lingering[0].get()));
+  // More than one packet has room for by rights.
+  char first = 't';
+  iovec part = {&first, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(4 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof(space);
+  *CMSG_FIRSTHDR(&message) = {.cmsg_len = CMSG_LEN(4 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+  const int four[] = {0, 0, 0, lingering[1].get()};
+  std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), four, sizeof(four));
+  ASSERT_EQ(sendmsg(crowd.get(), &message, 0), 1);
+  for (UniqueFd& fd : lingering) std::thread([fd = std::move(fd)] {}).join();  // the packets hold them
+  const auto visit = DoorVisit::Begin(told, kNow, &worker_);
+  EXPECT_EQ(door_->Admit(kNow).size(), 1u) << "and not an hour later";
+}
+
+TEST_F(SharedDoorTest, AGuestTakesOneDescriptor) {
+  const auto open = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto visit = DoorVisit::Begin(door_->Expect(kWorker, "", kNow), kNow, &worker_);
+  const auto before = open();
+  const auto guests = door_->Admit(kNow);
+  ASSERT_EQ(guests.size(), 1u);
+  EXPECT_EQ(open(), before + 1) << "its socket: the memory's is on its way to it";
 }
 
 // Somebody took the name of a ps that has died: it cannot show the proof, so it gets nothing.
