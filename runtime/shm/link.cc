@@ -258,6 +258,7 @@ void SharedLink::TakeChunk(UniqueFd fd) {
   if (!chunk.ok()) {
     LOG(WARNING) << chunk.status().message();
     broken_ = true;
+    is_short_ = absl::IsResourceExhausted(chunk.status());
     return;
   }
   chunks_.push_back(std::make_shared<SharedMemory>(*std::move(chunk)));

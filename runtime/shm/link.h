@@ -34,6 +34,7 @@
 #include "runtime/shm/arena.h"
 #include "runtime/shm/memory.h"
 #include "runtime/shm/ring.h"
+#include "schema/limits.h"
 
 namespace downpour {
 
@@ -46,7 +47,7 @@ class SharedLink : public Link {
   // Up to here two copies cost less than a reference, and a page of values holds no stranger's.
   static constexpr size_t kInlineBytes = size_t{4} << 10;
   // Of one message: no honest one has more.
-  static constexpr size_t kMostBytes = size_t{16} << 20;
+  static constexpr size_t kMostBytes = kMaxHeaderBytes + 2 * kMaxMessagePayload;
   static constexpr size_t kControlBytes = (size_t{1} << 20) + (size_t{1} << 19);  // of the memory that both write
 
   // `control`: zeros at first, of kControlBytes. `socket`: of packets, connected to the peer. `arena` outlives all.
@@ -64,7 +65,7 @@ class SharedLink : public Link {
   // The descriptor is readable.
   void NoteReadable() { readable_ = true; }
   bool ended() const { return broken_ || (gone_ && empty_); }
-  bool broken() const { return broken_; }  // it broke the rules
+  bool broken() const { return broken_ && !is_short_; }  // it broke the rules
 
   // Nothing is said or heard any more. The link must stay until HasParted: else what was lent would be written to while
   // the peer reads it.
@@ -110,7 +111,8 @@ class SharedLink : public Link {
   bool gone_ = false;      // the peer says no more than what is in the ring
   bool closed_ = false;    // nor does it read anything
   bool broken_ = false;
-  bool empty_ = false;  // the ring, when it was last looked at
+  bool is_short_ = false;  // broken for want of memory here
+  bool empty_ = false;     // the ring, when it was last looked at
 };
 
 }  // namespace downpour

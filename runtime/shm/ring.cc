@@ -22,6 +22,7 @@ bool RingWriter::Begin(size_t bytes) {
 }
 
 void RingWriter::Put(const void* data, size_t bytes) {
+  if (bytes == 0) return;  // of an empty frame `data` is null
   const size_t from = at_ & (bytes_ - 1);
   const size_t first = std::min(bytes, bytes_ - from);
   std::memcpy(begin_ + from, data, first);

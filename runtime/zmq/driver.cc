@@ -153,7 +153,8 @@ void ZmqDriver::ServeShared() {
 // Of a peer that dialled. False: its key was taken away, so it is heard no more, as over ZeroMQ. Its connection may
 // have ended: what it said before counts.
 bool ZmqDriver::ServeGuest(PeerId id, Link& link) {
-  for (int i = 0; i < kBurst && !exit_code_; ++i) {
+  const uint64_t enough = link.bytes_in() + kBurst * kMaxMessagePayload;  // few words may refer to many bytes
+  for (int i = 0; i < kBurst && link.bytes_in() < enough && !exit_code_; ++i) {
     const Link::Receipt receipt = link.Receive(Now(), &frames_);
     if (receipt == Link::Receipt::kNothing) return true;
     speaker_ = shared_.KeyOf(id);
