@@ -31,16 +31,6 @@ double NumberAt(const FieldColumn& column, size_t value) {
   return static_cast<double>(static_cast<uint64_t>(column.integers[value]));
 }
 
-// Of a value that is no list.
-FieldItem ItemOf(const FieldValue& value) {
-  if (const auto* text = std::get_if<std::string_view>(&value)) return *text;
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
-  if (const auto* integer = std::get_if<uint64_t>(&value)) return *integer;
-  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
-  return std::monostate();
-}
-
 // One of a list of keys; of a double that is no whole number nothing becomes.
 bool AddItem(const FieldColumn& column, size_t value, KeyItems* items) {
   const FieldValue one = ScalarAt(column, value);

@@ -35,6 +35,15 @@ FieldValue KeyItems::value() const {
   return std::visit([](const auto& item) { return FieldValue(item); }, items_.front());
 }
 
+FieldItem ItemOf(const FieldValue& value) {
+  if (const auto* text = std::get_if<std::string_view>(&value)) return *text;
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
+  if (const auto* integer = std::get_if<uint64_t>(&value)) return *integer;
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
+  return std::monostate();
+}
+
 std::vector<KeyItems> KeyItemsFor(const KeyWidths& widths, absl::Span<const std::string> wanted) {
   std::vector<KeyItems> items;
   for (const std::string& field : wanted) {

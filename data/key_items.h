@@ -56,6 +56,9 @@ class KeyItems {
   std::vector<FieldItem> items_;
 };
 
+// `value`, which is no list, as an item.
+FieldItem ItemOf(const FieldValue& value);
+
 std::vector<KeyItems> KeyItemsFor(const KeyWidths& widths, absl::Span<const std::string> wanted);
 
 }  // namespace downpour

@@ -19,7 +19,7 @@
 
 namespace downpour {
 
-// What both sides see of a ring, besides its bytes. Zeros: empty. Each word has one writer.
+// What both sides see of a ring, besides its bytes. Zeros: empty. Each word has one writer, but for `waits`.
 struct RingWords {
   alignas(64) std::atomic<uint64_t> written;  // bytes so far, by the writer
   alignas(64) std::atomic<uint64_t> read;     // bytes so far, by the reader

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "data/csv.h"
+#include "data/key_items.h"
 
 namespace downpour {
 namespace {
@@ -68,15 +69,6 @@ bool IsOfNumbers(FieldType type) {
 
 }  // namespace
 
-FieldItem ItemOfValue(const FieldValue& value) {
-  if (const auto* text = std::get_if<std::string_view>(&value)) return *text;
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
-  if (const auto* integer = std::get_if<uint64_t>(&value)) return *integer;
-  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
-  return std::monostate();
-}
-
 void FieldSurvey::Add(const FieldValue& value, bool is_typed, Place place) {
   if (const auto* numbers = std::get_if<FieldList>(&value)) {
     See(kList, is_typed, place);
@@ -88,7 +80,7 @@ void FieldSurvey::Add(const FieldValue& value, bool is_typed, Place place) {
       AddItem(item, is_typed, place);
     }
   } else {
-    AddItem(ItemOfValue(value), is_typed, place);
+    AddItem(ItemOf(value), is_typed, place);
   }
 }
 

@@ -64,7 +64,4 @@ class FieldSurvey {
   std::map<uint32_t, std::string> places_;
 };
 
-// `value`, which is no list, as an item.
-FieldItem ItemOfValue(const FieldValue& value);
-
 }  // namespace downpour

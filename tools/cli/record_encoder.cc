@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "data/key_items.h"
 #include "data/tfrecord_records.h"
 
 namespace downpour {
@@ -38,7 +39,7 @@ void ForEachItem(const FieldValue& value, const Take& take) {
   } else if (const auto* numbers = std::get_if<FieldList>(&value)) {
     for (const double number : *numbers) take(FieldItem(number));
   } else if (!std::holds_alternative<std::monostate>(value)) {
-    take(ItemOfValue(value));
+    take(ItemOf(value));
   }
 }
 
@@ -58,7 +59,7 @@ class CsvEncoder final : public RecordEncoder {
   void Add(absl::Span<const FieldValue> values, std::string* to) override {
     for (size_t i = 0; i < values.size(); ++i) {
       if (i > 0) *to += ',';
-      const FieldItem item = ItemOfValue(values[i]);
+      const FieldItem item = ItemOf(values[i]);
       if (const auto* text = std::get_if<std::string_view>(&item)) {
         AppendText(*text, to);
       } else if (const auto* number = std::get_if<double>(&item)) {
@@ -130,7 +131,7 @@ class JsonEncoder final : public RecordEncoder {
     for (size_t i = 0; i < values.size(); ++i) {
       to->append(keys_[i]);
       if (!fields_[i].is_list || std::holds_alternative<std::monostate>(values[i])) {
-        AppendItem(fields_[i], ItemOfValue(values[i]), to);
+        AppendItem(fields_[i], ItemOf(values[i]), to);
         continue;
       }
       *to += '[';
